@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "command.h"
+#include "conversation.h"
 #include "running_server.h"
 #include "terminal.h"
 #include "verify/check.h"
@@ -119,10 +120,32 @@ bool write_file(const std::string& path, const std::string& text) {
   return static_cast<bool>(file << text << std::flush);
 }
 
-void show_progress(std::size_t done, std::size_t of, const std::string& id) {
-  if (isatty(STDERR_FILENO) != 1) return;
-  std::cerr << "\r\033[K" << done << "/" << of << " " << id << std::flush;
-}
+// On a terminal always, elsewhere every half a minute.
+class Progress {
+ public:
+  explicit Progress(std::size_t of) : of_(of), is_terminal_(isatty(STDERR_FILENO) == 1) {}
+  ~Progress() {
+    if (is_terminal_) std::cerr << "\r\033[K" << std::flush;
+  }
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  void show(std::size_t done, const std::string& id) {
+    const std::string line = std::to_string(done) + "/" + std::to_string(of_) + " " + id;
+    const auto now = std::chrono::steady_clock::now();
+    if (is_terminal_) {
+      std::cerr << "\r\033[K" << line << std::flush;
+    } else if (now - last_ >= std::chrono::seconds(30)) {
+      last_ = now;
+      std::cerr << line << std::endl;
+    }
+  }
+
+ private:
+  const std::size_t of_;
+  const bool is_terminal_;
+  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
 
 int write_reports(const verify::Report& report, const VerifyOptions& options) {
   if (options.json != "-" && options.html != "-") {
@@ -151,13 +174,19 @@ int run_checks(const std::vector<verify::Check>& checks, const VerifyOptions& op
   auto model = model_of(session, options.model);
   if (!model) return complain(model.error());
   session.set_model(*std::move(model));
-  verify::Report report{session.target(), std::string(kVersion), now_text(), {}};
-  for (const verify::Check& check : checks) {
-    show_progress(report.results.size(), checks.size(), check.id());
-    report.results.push_back(verify::run_check(check, session));
+  verify::Report report{session.target(), std::string(kVersion), now_text(), checks.size(), {}};
+  // Ctrl-C and SIGTERM end the run after the check that is being made; what there is is written.
+  const Interruption interruption(/*ends=*/true);
+  {
+    Progress progress(checks.size());
+    for (const verify::Check& check : checks) {
+      if (interruption.token().is_cancelled()) break;
+      progress.show(report.results.size(), check.id());
+      report.results.push_back(verify::run_check(check, session));
+    }
   }
-  if (isatty(STDERR_FILENO) == 1) std::cerr << "\r\033[K" << std::flush;
-  return write_reports(report, options);
+  const int status = write_reports(report, options);
+  return interruption.token().is_cancelled() ? kSignal + interruption.signal() : status;
 }
 
 int run_verify(const VerifyOptions& options) {

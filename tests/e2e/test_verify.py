@@ -1,6 +1,9 @@
 """`tenon verify`: it finds every fault of a faulty server by a check whose name says it, and no fault in ours."""
+import http.server
 import json
 import subprocess
+import threading
+import time
 
 import pytest
 from faulty_server import FAULTS, serving_faults
@@ -75,6 +78,38 @@ def test_reports(player, tmp_path):
     assert json.loads(exchange["sent"])["model"] == "played" and "chat.completion" in exchange["came"]
     page = (tmp_path / "v.html").read_text()
     assert "src=" not in page and "href=" not in page and "choice/named_is_called" in page
+
+
+def test_an_interrupted_run_tells_what_it_has():
+    asked = threading.Event()
+
+    class Refusing(http.server.BaseHTTPRequestHandler):
+        def log_message(self, *_):
+            pass
+
+        def do_GET(self):
+            self.do_POST()
+
+        def do_POST(self):
+            if self.command == "POST":
+                asked.set()
+                time.sleep(0.3)
+            body = b'{"error": {"message": "no", "type": "invalid_request_error"}}'
+            self.send_response(400)
+            self.send_header("content-length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as refusing:
+        threading.Thread(target=refusing.serve_forever, args=(0.05,), daemon=True).start()
+        run = subprocess.Popen([str(TENON), "verify", "--url", f"http://127.0.0.1:{refusing.server_port}", "--model", "m", "--json", "-"],
+                               stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
+        assert asked.wait(timeout=30)
+        run.terminate()
+        out, _ = run.communicate(timeout=60)
+        refusing.shutdown()
+    report = json.loads(out)
+    assert run.returncode == 143 and 0 < len(report["results"]) < report["of"]
 
 
 def test_command_line(tmp_path):

@@ -72,6 +72,10 @@ std::string table(const Report& report) {
     for (std::size_t i = 0; i < sum.counts.size(); ++i) all.counts[i] += sum.counts[i];
   }
   text += line_of(all);
+  if (report.results.size() < report.of) {
+    text += "\ninterrupted: " + std::to_string(report.results.size()) + " of " +
+            std::to_string(report.of) + " checks were made\n";
+  }
   for (const Verdict verdict : {Verdict::fail, Verdict::unsupported, Verdict::undecided}) {
     if (report.count(verdict) > 0) text += "\n" + std::string(verdict_name(verdict)) + ":\n";
     for (const Result& result : report.results) {
@@ -96,6 +100,7 @@ json::Object to_json(const Report& report) {
           {"tries", report.target.tries},
           {"tenon", report.version},
           {"date", report.date},
+          {"of", report.of},
           {"counts", std::move(counts)},
           {"results", std::move(results)}};
 }

@@ -15,6 +15,7 @@ struct Report {
   Target target;
   std::string version;  ///< Of Tenon.
   std::string date;     ///< "2026-11-30 18:00:00 UTC"
+  std::size_t of = 0;   ///< Checks that were to be made; fewer results: it was interrupted.
   std::vector<Result> results;
 
   [[nodiscard]] std::size_t count(Verdict verdict) const;
