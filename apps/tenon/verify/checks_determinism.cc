@@ -50,8 +50,28 @@ Runner repeating_at_zero(Question (*question)()) {
   };
 }
 
+// Answers that differ may all the same obey the seed: a token that floating point numbers change
+// leads to another text. One token of many seeds is changed seldom, so it shows which it is: drawn
+// twice with the same seed it is mostly the same, and drawn by chance it is mostly another one.
+Judgement judge_first_tokens(Session& session) {
+  constexpr std::int64_t kSeeds = 9;
+  int alike = 0;
+  for (std::int64_t seed = 1; seed <= kSeeds; ++seed) {
+    Question question = drawn_question(seed);
+    question.max_tokens = 1;
+    const std::string once = told_by(session.ask_anew(question));
+    if (once == told_by(session.ask_anew(question))) ++alike;
+  }
+  const std::string found = "four answers with one seed differ; with " + std::to_string(alike) +
+                            " of " + std::to_string(kSeeds) + " seeds the first token is the same";
+  return alike <= kSeeds / 3 ? fails(found) : undecided(found);
+}
+
 Judgement check_seed(Session& session) {
-  return repeats(session, drawn_question(417), fails("four answers with one seed all differ"));
+  const std::string why = "four answers with one seed all differ";
+  Judgement judgement = repeats(session, drawn_question(417), undecided(why));
+  if (judgement.verdict != Verdict::undecided) return judgement;
+  return session.is_played() ? fails(why) : judge_first_tokens(session);
 }
 
 Judgement check_other_seed(Session& session) {
