@@ -72,6 +72,7 @@ silence_limit_s = {silence_s}
 """
 SILENCE_S = 6
 ANSWER_S = 90
+KEPT_S = 60  # a client's idle connection: half of what the server allows
 MOST_UNDER_WAY = 150  # conversations; those that would begin beyond it are counted instead
 CALIBRATION_CLIENTS = 16
 TOOL = {
@@ -168,11 +169,13 @@ class Client:
     """Connections that are kept between requests."""
 
     def __init__(self, port):
-        self.port, self.idle = port, []
+        self.port, self.idle = port, collections.deque()
 
     @contextlib.asynccontextmanager
     async def connection(self, is_slow=False):
         """A connection for one request; afterwards it is kept if the answer came to its end."""
+        while self.idle and time.monotonic() - self.idle[0].since > KEPT_S:
+            self.idle.popleft().close()
         found = self.idle.pop() if self.idle and not is_slow else Connection(self.port, is_slow)
         if not found.writer:
             await found.open()
@@ -182,6 +185,7 @@ class Client:
             found.close()
             raise
         if found.keeps and not is_slow and len(self.idle) < 64:
+            found.since = time.monotonic()
             self.idle.append(found)
         else:
             found.close()
