@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include "running_server.h"
 #include "terminal.h"
 #include "verify/check.h"
+#include "verify/questions.h"
 #include "verify/report.h"
 #include "verify/session.h"
 #include <unistd.h>
@@ -37,6 +39,7 @@ struct VerifyOptions {
   std::string html;
   std::int64_t tries = 3;
   std::int64_t timeout_s = 120;
+  std::int64_t max_tokens = 300;
   bool list = false;
   bool played = false;
 };
@@ -50,7 +53,7 @@ int complain_of_group(const std::string& name) {
                                known + "; `tenon verify --list` shows the checks"});
 }
 
-// Those of the groups; `unknown` is a name that is of none.
+// Those of the groups; `unknown` is a name that no group or check has.
 std::vector<verify::Check> chosen_checks(const VerifyOptions& options, std::string& unknown) {
   std::vector<verify::Check> all = verify::all_checks(*verify::find_dialect(options.dialect));
   if (options.groups.empty()) return all;
@@ -101,6 +104,20 @@ OrComplaint<std::string> model_of(verify::Session& session, const std::string& n
                      session.target().url + "/v1/models names no model; say which with --model");
   }
   return *id->if_string();
+}
+
+// A server that refuses a plain question has nothing to verify. Also learns how it wants to be
+// asked.
+OrComplaint<void> try_out(verify::Session& session) {
+  const verify::Answer answer = session.learn(verify::text_question());
+  const bool is_elsewhere = answer.status >= 300 && answer.status < 400;
+  const bool is_refused = std::ranges::count(std::array{401U, 403U, 404U, 405U}, answer.status) > 0;
+  if (!is_elsewhere && !is_refused && !answer.is_busy()) return {};
+  return complaint(
+      kUsage, session.target().url + std::string(verify::path_of(session.target().dialect)) +
+                  " does not answer a plain question: status " + std::to_string(answer.status) +
+                  (answer.error.empty() ? "" : " '" + answer.error + "'") +
+                  "; are --url, --model, --dialect and --api-key-env right?");
 }
 
 std::string now_text() {
@@ -170,23 +187,31 @@ int run_checks(const std::vector<verify::Check>& checks, const VerifyOptions& op
                                      .key = key_of(options),
                                      .is_played = options.played,
                                      .tries = static_cast<std::size_t>(options.tries),
-                                     .time_limit = std::chrono::seconds(options.timeout_s)});
+                                     .time_limit = std::chrono::seconds(options.timeout_s),
+                                     .max_tokens = options.max_tokens});
   auto model = model_of(session, options.model);
   if (!model) return complain(model.error());
   session.set_model(*std::move(model));
+  if (auto tried = try_out(session); !tried) return complain(tried.error());
   verify::Report report{session.target(), std::string(kVersion), now_text(), checks.size(), {}};
   // Ctrl-C and SIGTERM end the run after the check that is being made; what there is is written.
   const Interruption interruption(/*ends=*/true);
   {
     Progress progress(checks.size());
     for (const verify::Check& check : checks) {
-      if (interruption.token().is_cancelled()) break;
+      if (interruption.token().is_cancelled()) {
+        report.ended = "interrupted";
+      } else if (session.is_silent()) {
+        report.ended = "the server answers no more";
+      }
+      if (!report.ended.empty()) break;
       progress.show(report.results.size(), check.id());
       report.results.push_back(verify::run_check(check, session));
     }
   }
   const int status = write_reports(report, options);
-  return interruption.token().is_cancelled() ? kSignal + interruption.signal() : status;
+  if (interruption.token().is_cancelled()) return kSignal + interruption.signal();
+  return status == kOk && !report.ended.empty() ? kUsage : status;
 }
 
 int run_verify(const VerifyOptions& options) {
@@ -225,10 +250,13 @@ Command add_verify(App tenon) {
   app.add_option("--timeout", options->timeout_s, "Limit of an answer, in seconds")
       .between(std::int64_t{1}, std::int64_t{3600})
       .capture_default_str();
+  app.add_option("--max-tokens", options->max_tokens, "Limit of an answer, in tokens")
+      .between(std::int64_t{16}, std::int64_t{1'000'000})
+      .capture_default_str();
   app.add_flag("--played", options->played,
                "The server's engine does what the questions say (docs/verify.md)");
   app.footer(
-      "Exit status 0: no check failed; 1: some did; 2: the server cannot be reached.\n"
+      "Exit status 0: no check failed; 1: some did; 2: the server does not answer.\n"
       "Example:\n  tenon verify --url http://127.0.0.1:8000 --group choice --html verify.html");
   return {app, [options] { return run_verify(*options); }};
 }

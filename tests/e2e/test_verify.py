@@ -1,4 +1,5 @@
 """`tenon verify`: it finds every fault of a faulty server by a check whose name says it, and no fault in ours."""
+import contextlib
 import http.server
 import json
 import subprocess
@@ -80,34 +81,200 @@ def test_reports(player, tmp_path):
     assert "src=" not in page and "href=" not in page and "choice/named_is_called" in page
 
 
-def test_an_interrupted_run_tells_what_it_has():
-    asked = threading.Event()
+@contextlib.contextmanager
+def serving_answers(answer):
+    """`answer(handler, body)` answers each POST and returns (status, document, headers), or None if it wrote by itself."""
+    class Answering(http.server.BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True
 
-    class Refusing(http.server.BaseHTTPRequestHandler):
         def log_message(self, *_):
             pass
 
         def do_GET(self):
-            self.do_POST()
+            self.send(200, {"data": [{"id": "m"}]}, {})
 
         def do_POST(self):
-            if self.command == "POST":
-                asked.set()
-                time.sleep(0.3)
-            body = b'{"error": {"message": "no", "type": "invalid_request_error"}}'
-            self.send_response(400)
-            self.send_header("content-length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+            said = answer(self, self.rfile.read(int(self.headers["content-length"])))
+            if said is not None:
+                self.send(*said)
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as refusing:
-        threading.Thread(target=refusing.serve_forever, args=(0.05,), daemon=True).start()
-        run = subprocess.Popen([str(TENON), "verify", "--url", f"http://127.0.0.1:{refusing.server_port}", "--model", "m", "--json", "-"],
+        def send(self, status, document, headers):
+            data = json.dumps(document).encode()
+            self.send_response(status)
+            for name, value in {"content-type": "application/json", "content-length": str(len(data)), **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(data)
+
+    class Quiet(http.server.ThreadingHTTPServer):
+        daemon_threads = True
+
+        def handle_error(self, request, client_address):
+            pass  # a client that has gone away
+
+    server = Quiet(("127.0.0.1", 0), Answering)
+    threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+def error_of(message):
+    return {"error": {"message": message, "type": "invalid_request_error"}}
+
+
+def text_answer(text):
+    return {"id": "a", "object": "chat.completion", "created": 1, "model": "m",
+            "choices": [{"index": 0, "message": {"role": "assistant", "content": text}, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 9, "completion_tokens": 3, "total_tokens": 12}}
+
+
+@pytest.mark.parametrize("status, document, headers, words", [
+    (401, error_of("no such key"), {}, "no such key"),
+    (403, {"message": "not for you"}, {}, "not for you"),
+    (404, {"detail": "Not Found"}, {}, "Not Found"),
+    (308, {}, {"location": "/elsewhere"}, "status 308"),
+    (429, error_of("come back later"), {"retry-after": "0"}, "come back later"),
+])
+def test_a_server_that_refuses_everything_is_not_judged(status, document, headers, words):
+    with serving_answers(lambda handler, body: (status, document, headers)) as url:
+        done = verify("--url", url, "--json", "-")
+    assert done.returncode == 2 and words in done.stderr and not done.stdout
+
+
+def test_learns_what_the_server_refuses():
+    """As OpenAI's newer models do: no temperature, and another name for the limit."""
+    def answer(handler, body):
+        asked = json.loads(body)
+        for key in ("temperature", "max_tokens"):
+            if key in asked:
+                return 400, error_of(f"Unsupported parameter: '{key}' is not supported with this model."), {}
+        assert asked["max_completion_tokens"] == 700
+        return 200, text_answer("Hello."), {}
+
+    with serving_answers(answer) as url:
+        report = report_of(verify("--url", url, "--group", "protocol/text_is_answered", "--max-tokens", "700", "--json", "-"))
+    assert report["counts"]["pass"] == 1
+
+
+def test_finds_how_messages_wants_its_key(monkeypatch):
+    monkeypatch.setenv("TENON_API_KEY", "secret-417-417")
+
+    def answer(handler, body):
+        if handler.headers["authorization"] != "Bearer secret-417-417":
+            return 401, error_of("Unauthorized"), {}
+        return 200, {"id": "m", "type": "message", "role": "assistant", "model": "m", "stop_reason": "end_turn",
+                     "content": [{"type": "text", "text": "Hello."}]}, {}
+
+    with serving_answers(answer) as url:
+        report = report_of(verify("--url", url, "--dialect", "messages", "--group", "protocol/text_is_answered", "--json", "-"))
+    assert report["counts"]["pass"] == 1
+
+
+def test_the_key_is_not_in_the_reports(monkeypatch, tmp_path):
+    monkeypatch.setenv("TENON_API_KEY", "secret-417-417")
+
+    def answer(handler, body):
+        return 400, error_of("you sent " + handler.headers["authorization"]), {}
+
+    with serving_answers(answer) as url:
+        done = verify("--url", url, "--group", "protocol/text_is_answered", "--json", "-", "--html", str(tmp_path / "v.html"))
+    page = (tmp_path / "v.html").read_text()
+    assert "you sent Bearer ***" in done.stdout and "you sent Bearer ***" in page
+    assert "secret-417-417" not in done.stdout + done.stderr + page
+
+
+def test_each_try_asks_again():
+    asked = []
+
+    def answer(handler, body):
+        asked.append(json.loads(body))
+        return 200, text_answer("Hello."), {}
+
+    with serving_answers(answer) as url:
+        report = report_of(verify("--url", url, "--group", "choice/auto_may_call", "--tries", "4", "--json", "-"))
+    assert report["counts"]["undecided"] == 1
+    assert [body["temperature"] for body in asked[1:]] == [0, 0.8, 0.8, 0.8] and not any("seed" in body for body in asked)
+
+
+def test_a_busy_or_lost_answer_is_asked_again():
+    asked = []
+
+    def answer(handler, body):
+        asked.append(body)
+        if len(asked) == 2:
+            handler.close_connection = True
+            return None
+        if len(asked) == 3:
+            return 429, error_of("too many requests"), {"retry-after": "0"}
+        return 200, text_answer("Hello."), {}
+
+    with serving_answers(answer) as url:
+        report = report_of(verify("--url", url, "--group", "protocol/text_is_answered", "--json", "-"))
+    assert report["counts"]["pass"] == 1 and len(asked) == 4
+
+
+def test_a_flat_error_is_a_clear_refusal():
+    def answer(handler, body):
+        return (400, {"object": "error", "message": "no tools here"}, {}) if b'"tools"' in body else (200, text_answer("Hello."), {})
+
+    with serving_answers(answer) as url:
+        report = report_of(verify("--url", url, "--group", "choice/auto_may_call", "--json", "-"))
+    assert with_verdict(report, "not supported") == {"choice/auto_may_call": "status 400: no tools here"}
+
+
+def test_a_stream_that_is_cut_is_shown_and_found():
+    def answer(handler, body):
+        if not json.loads(body).get("stream"):
+            return 200, text_answer("Hello."), {}
+        handler.send_response(200)
+        handler.send_header("content-type", "text/event-stream")
+        handler.send_header("content-length", "100000")
+        handler.end_headers()
+        chunk = {"id": "a", "object": "chat.completion.chunk", "choices": [{"index": 0, "delta": {"role": "assistant", "content": "Hel"}}]}
+        handler.wfile.write(f"data: {json.dumps(chunk)}\n\n".encode())
+        handler.close_connection = True
+        return None
+
+    with serving_answers(answer) as url:
+        report = report_of(verify("--url", url, "--group", "streaming/ends_with_done", "--json", "-"))
+    [result] = report["results"]
+    assert result["verdict"] == "fail" and "[DONE]" in result["why"] and '"Hel"' in result["exchanges"][-1]["came"]
+
+
+def test_a_server_that_hangs_ends_the_run():
+    asked = []
+
+    def answer(handler, body):
+        asked.append(body)
+        if len(asked) > 1:
+            time.sleep(3)
+        return 200, text_answer("Hello."), {}
+
+    with serving_answers(answer) as url:
+        done = verify("--url", url, "--group", "protocol", "--timeout", "1", "--json", "-", "--html", "/dev/null")
+    report = json.loads(done.stdout)
+    assert done.returncode == 2 and len(report["results"]) < 5 < report["of"]
+
+
+def test_an_interrupted_run_tells_what_it_has():
+    count, asked = iter(range(1000)), threading.Event()
+
+    def answer(handler, body):
+        if next(count) == 2:
+            asked.set()
+        time.sleep(0.3)
+        return 400, error_of("no"), {}
+
+    with serving_answers(answer) as url:
+        run = subprocess.Popen([str(TENON), "verify", "--url", url, "--model", "m", "--json", "-"],
                                stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True)
         assert asked.wait(timeout=30)
         run.terminate()
         out, _ = run.communicate(timeout=60)
-        refusing.shutdown()
     report = json.loads(out)
     assert run.returncode == 143 and 0 < len(report["results"]) < report["of"]
 

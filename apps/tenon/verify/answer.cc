@@ -12,14 +12,25 @@
 namespace tenon::app::verify {
 namespace {
 
+// The server's words, in the form of the dialects or in another that servers have.
+std::string error_text(const json::Value& document) {
+  for (const char* path : {"/error/message", "/error", "/message", "/detail", "/detail/0/msg"}) {
+    const json::Value* const text = json::at_pointer(document, path);
+    if (text != nullptr && text->if_string() != nullptr && !text->if_string()->empty()) {
+      return *text->if_string();
+    }
+  }
+  return "";
+}
+
 // {"error": {"message"}} in every dialect; Messages has "type": "error" beside it.
 void read_error(Dialect dialect, const json::Value& document, Answer& answer) {
+  answer.error = error_text(document);
   const json::Value* const message = json::at_pointer(document, "/error/message");
   if (message == nullptr || message->if_string() == nullptr || message->if_string()->empty()) {
     answer.add_flaw("error_body_has_message", "the body of an error has no text in error.message");
     return;
   }
-  answer.error = *message->if_string();
   const json::Value* const type = json::at_pointer(document, "/error/type");
   if (type == nullptr || type->if_string() == nullptr) {
     answer.add_flaw("error_body_has_message", "error.type is no text");
@@ -75,7 +86,7 @@ std::vector<ReadEvent> read_events(const std::vector<http::SseEvent>& events, bo
 }
 
 void read_stream(Dialect dialect, Answer& answer) {
-  http::SseDecoder decoder(std::size_t{64} << 20);
+  http::SseDecoder decoder(kMostBytes);
   std::vector<http::SseEvent> events;
   if (Status fed = decoder.feed(answer.body, events); !fed || decoder.is_mid_event()) {
     answer.add_flaw("events_are_json", "the stream ends within an event");
@@ -123,7 +134,7 @@ void check_calls(Answer& answer) {
 }  // namespace
 
 void Answer::add_flaw(std::string_view rule, std::string what) {
-  flaws.push_back({rule, std::move(what)});
+  if (flaw(rule) == nullptr) flaws.push_back({rule, std::move(what)});
 }
 
 const Flaw* Answer::flaw(std::string_view rule) const {

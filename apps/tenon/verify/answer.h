@@ -1,6 +1,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -25,6 +26,8 @@ struct GivenUsage {
   std::int64_t completion = 0;
 };
 
+inline constexpr std::size_t kMostBytes = std::size_t{8} << 20;  ///< The most that a body may have.
+
 /// A rule of the dialect that an answer breaks.
 struct Flaw {
   std::string_view rule;  ///< The name of the check that is about it.
@@ -35,11 +38,12 @@ struct Flaw {
 enum class Finish : std::uint8_t { unknown, stop, calls, length };
 
 struct Answer {
-  unsigned status = 0;  ///< 0: there was no answer, see `trouble`.
-  std::string trouble{};
-  bool is_late = false;  ///< There was no answer within the time.
+  unsigned status = 0;        ///< 0: there was no answer, see `trouble`.
+  std::string trouble{};      ///< Beside a status: a stream that was cut, read as far as it came.
+  bool is_late = false;       ///< There was no answer within the time.
+  std::string retry_after{};  ///< The header of this name.
   std::string content_type{};
-  std::string body{};
+  std::string body{};  ///< Empty once it is read.
   bool is_streamed = false;
   std::chrono::nanoseconds time{0};
 
@@ -49,14 +53,20 @@ struct Answer {
   Finish finish = Finish::unknown;
   std::string finish_word{};  ///< As the dialect says it.
   std::optional<GivenUsage> usage{};
-  std::string error{};  ///< The message of an error; "": none, or one of another form.
-  json::Value note{};   ///< Tenon's own member `tenon`, which tells what is not held to.
+  std::string
+      error{};         ///< The message of an error, in whatever form it came; "": there is no text.
+  json::Value note{};  ///< Tenon's own member `tenon`, which tells what is not held to.
   std::size_t argument_pieces = 0;  ///< Events that had a part of arguments.
   std::size_t text_pieces = 0;
   std::vector<Flaw> flaws{};
 
   [[nodiscard]] bool is_ok() const { return status == 200 && error.empty(); }
-  [[nodiscard]] bool is_refused() const { return status >= 400 && status < 500; }
+  /// Too many requests, which says nothing about this one.
+  [[nodiscard]] bool is_busy() const {
+    return status == 429 || status == 529 || (status == 503 && !retry_after.empty());
+  }
+  [[nodiscard]] bool is_refused() const { return status >= 400 && status < 500 && !is_busy(); }
+  /// The first flaw of each rule stays.
   void add_flaw(std::string_view rule, std::string what);
   [[nodiscard]] const Flaw* flaw(std::string_view rule) const;
   /// The server said itself that it did not hold the answer to its schema.

@@ -27,18 +27,19 @@ constexpr std::array kGroups = {
 };
 
 // The first time as exactly as possible, then with some chance.
-Question again(Question question, std::size_t attempt) {
-  if (attempt == 0) return question;
+Question again(Question question) {
   question.temperature = 0.8;
-  question.seed = static_cast<std::int64_t>(attempt);
   return question;
 }
 
-const Answer& ask_with_fallback(Session& session, Question question) {
-  const Answer& answer = session.ask(question);
+Answer ask_with_fallback(Session& session, Question question, std::size_t attempt) {
+  const auto ask = [&] {
+    return attempt == 0 ? session.ask(question) : session.ask_anew(again(question));
+  };
+  Answer answer = ask();
   if (!question.is_choice_optional || !answer.is_refused()) return answer;
   question.choice = {};
-  return session.ask(question);
+  return ask();
 }
 
 }  // namespace
@@ -78,18 +79,19 @@ std::optional<Judgement> unusable(const Answer& answer, const Question& question
   if (answer.is_late) return undecided("there is no answer within --timeout");
   if (answer.status == 0) return fails("there is no answer: " + answer.trouble);
   const std::string status = "status " + std::to_string(answer.status);
-  if (answer.status == 429) return undecided("the server is busy (" + status + ")");
+  if (answer.is_busy()) return undecided("the server is busy (" + status + ")");
   if (answer.is_refused()) {
     if (refusal == Refusal::passes) return passes(status + ": " + answer.error);
     if (refusal == Refusal::fails)
       return fails("it is refused with " + status + ": " + answer.error);
-    return answer.error.empty() ? fails(status + " without a message that says why")
-                                : unsupported(status + ": " + answer.error);
+    if (answer.error.empty()) return fails(status + " without a message that says why");
+    const std::string why = status + ": " + answer.error;
+    return refusal == Refusal::told ? passes(why) : unsupported(why);
   }
   if (answer.status != 200) return fails(status + ": " + answer.error);
   if (!answer.error.empty()) return fails("the answer ends with an error: " + answer.error);
   if (answer.finish == Finish::length && !question.may_be_cut) {
-    return undecided("the answer was cut at " + std::to_string(question.max_tokens) + " tokens");
+    return undecided("the answer was cut; --max-tokens lets it be longer");
   }
   return std::nullopt;
 }
@@ -98,10 +100,11 @@ Judgement judged(Session& session, const Question& question, const Judge& judge,
   const std::size_t tries = session.is_played() ? 1 : session.target().tries;
   Judgement last;
   for (std::size_t attempt = 0; attempt < tries; ++attempt) {
-    const Answer& answer = ask_with_fallback(session, again(question, attempt));
+    const Answer answer = ask_with_fallback(session, question, attempt);
     auto judgement = unusable(answer, question, refusal);
     last = judgement ? *std::move(judgement) : judge(answer);
     if (last.verdict != Verdict::undecided) return last;
+    if (answer.is_busy() || (answer.is_late && !session.is_played())) return last;
   }
   if (session.is_played()) return fails(last.why + ", though the played model did it");
   return undecided(last.why + " (" + std::to_string(tries) + " of " + std::to_string(tries) +

@@ -14,8 +14,8 @@
 
 /// What is verified: a list of checks, each a question and how its answer is judged.
 ///
-///     {"choice", "required_makes_a_call", "Does tool_choice `required` make a call?",
-///      asked(call_question(Choice::Kind::required), has_call)}
+///     {"choice", "required_makes_a_call", "Does `required` make a call?",
+///      asked(needless({Choice::Kind::required}), must_call)}
 namespace tenon::app::verify {
 
 enum class Verdict : std::uint8_t {
@@ -66,6 +66,7 @@ enum class Refusal : std::uint8_t {
   fails,        ///< Everything that speaks the dialect must take such a request.
   unsupported,  ///< The server may lack it.
   passes,       ///< That is the right answer, or one of them.
+  told,         ///< The same, if a message says why.
 };
 
 /// Asks, and again if the model did not do it; judges an answer with status 200.

@@ -131,7 +131,7 @@ void add_choice(std::vector<Check>& checks) {
   add_demands(checks);
   checks.push_back({group, "no_tools_no_call", "Is there no call without tools?",
                     asked(without_tools(), has_no_call, Refusal::fails)});
-  checks.push_back({group, "choice_without_tools", "Is a choice without tools no reason for a 5xx?",
+  checks.push_back({group, "choice_without_tools", "Does a choice without tools get no 5xx?",
                     asked(choice_without_tools(), has_no_call, Refusal::passes)});
   checks.push_back({group, "parallel_off_makes_one",
                     "Does an answer have one call at most, if so asked?",

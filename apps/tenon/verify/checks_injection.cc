@@ -145,7 +145,7 @@ void add_injection(std::vector<Check>& checks) {
                     "Is a call that a tool's result quotes data?",
                     asked(result_with_call(), has_no_call_of_data, Refusal::fails)});
   checks.push_back(
-      {group, "marker_in_a_tools_name", "Is a marker in a tool's name no reason for a 5xx?",
+      {group, "marker_in_a_tools_name", "Does a marker in a tool's name get no 5xx?",
        asked(tool_named_by_marker(), [](const Answer&) { return passes(); }, Refusal::passes)});
 }
 

@@ -126,7 +126,7 @@ Judgement check_unknown_route(Session& session) {
   return fails("a path that is not there gets the status " + std::to_string(answer.status));
 }
 
-// Some clients write every field that they know, with null for what was not set.
+// Some clients write every field that they know, with null where nothing was set.
 Question null_fields() {
   Question question = text_question();
   question.bend = [](json::Object& body) {
@@ -178,7 +178,7 @@ void add_protocol(std::vector<Check>& checks) {
                     {Dialect::chat}});
   checks.push_back({group, "unknown_field_is_no_500",
                     "Is a field that the server does not know left out or refused clearly?",
-                    asked(unknown_field(), has_text, Refusal::passes)});
+                    asked(unknown_field(), has_text, Refusal::told)});
   checks.push_back(
       {group, "unknown_route_is_404", "Is a path that is not there refused?", check_unknown_route});
   add_errors(checks);

@@ -10,7 +10,7 @@ namespace tenon::app::verify {
 namespace {
 
 constexpr std::string_view kPerson = R"({"type": "object", "properties": {
-  "name": {"type": "string", "maxLength": 40}, "age": {"type": "integer", "minimum": 0}},
+  "name": {"type": "string"}, "age": {"type": "integer"}},
   "required": ["name", "age"], "additionalProperties": false})";
 constexpr std::string_view kRight = R"({"name": "Ann", "age": 31})";
 constexpr std::string_view kWrong = R"({"name": "Ann", "age": "thirty-one", "pet": "cat"})";
@@ -98,7 +98,7 @@ void add_structured(std::vector<Check>& checks) {
                     "Does the text fit if the model thinks first?",
                     held_to(changed(person_case(), think))});
   checks.push_back(
-      {group, "bad_schema_is_no_500", "Is a faulty schema no reason for a 5xx?",
+      {group, "bad_schema_is_no_500", "Does a faulty schema get no 5xx?",
        asked(with_bad_schema(), [](const Answer&) { return passes(); }, Refusal::passes)});
 }
 

@@ -176,8 +176,7 @@ Judgement is_empty(const Answer& answer) {
 // A lone half of a surrogate pair, which no text can have; some clients send it all the same.
 Judgement check_lone_surrogate(Session& session) {
   Question question = text_question();
-  std::string body = json::to_string(
-      body_of(question, session.target().dialect, session.target().model, session.is_played()));
+  std::string body = session.written(question);
   const std::size_t at = body.find("Say hello");
   question.raw = body.replace(at, 0, "\\ud83d ");
   return judged(session, question, [](const Answer&) { return passes(); }, Refusal::passes);
@@ -260,10 +259,10 @@ void add_text(std::vector<Check>& checks) {
                     asked(silent(), is_empty),
                     {},
                     true});
-  checks.push_back({group, "lone_surrogate", "Is half of a character no reason for a 5xx?",
-                    check_lone_surrogate});
   checks.push_back(
-      {group, "null_character", "Is the character U+0000 no reason for a 5xx?",
+      {group, "lone_surrogate", "Does half of a character get no 5xx?", check_lone_surrogate});
+  checks.push_back(
+      {group, "null_character", "Does the character U+0000 get no 5xx?",
        asked(with_null_character(), [](const Answer&) { return passes(); }, Refusal::passes)});
 }
 

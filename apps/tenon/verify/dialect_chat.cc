@@ -204,9 +204,8 @@ class ChatStream {
 json::Object chat_body(const Question& question) {
   json::Array messages;
   for (const Turn& turn : question.turns) messages.push_back(chat_turn(turn));
-  json::Object body{{"messages", std::move(messages)},
-                    {"max_tokens", question.max_tokens},
-                    {"temperature", question.temperature}};
+  json::Object body{{"messages", std::move(messages)}, {question.limit_key, question.max_tokens}};
+  if (question.temperature) body.set("temperature", *question.temperature);
   json::Array tools;
   for (const OfferedTool& tool : question.tools) tools.push_back(chat_tool(tool));
   if (!tools.empty()) body.set("tools", std::move(tools));

@@ -231,9 +231,8 @@ json::Object messages_body(const Question& question) {
     }
     was_result = is_result;
   }
-  json::Object body{{"messages", std::move(messages)},
-                    {"max_tokens", question.max_tokens},
-                    {"temperature", question.temperature}};
+  json::Object body{{"messages", std::move(messages)}, {"max_tokens", question.max_tokens}};
+  if (question.temperature) body.set("temperature", *question.temperature);
   if (!system.empty()) body.set("system", system);
   json::Array tools;
   for (const OfferedTool& tool : question.tools) {

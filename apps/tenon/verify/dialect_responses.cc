@@ -213,10 +213,9 @@ class ResponsesStream {
 json::Object responses_body(const Question& question) {
   json::Array input;
   for (const Turn& turn : question.turns) append_items(turn, input);
-  json::Object body{{"input", std::move(input)},
-                    {"max_output_tokens", question.max_tokens},
-                    {"temperature", question.temperature},
-                    {"store", false}};
+  json::Object body{
+      {"input", std::move(input)}, {"max_output_tokens", question.max_tokens}, {"store", false}};
+  if (question.temperature) body.set("temperature", *question.temperature);
   json::Array tools;
   for (const OfferedTool& tool : question.tools) tools.push_back(responses_tool(tool));
   if (!tools.empty()) body.set("tools", std::move(tools));

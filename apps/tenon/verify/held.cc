@@ -1,5 +1,6 @@
 #include "verify/held.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -22,17 +23,17 @@ Written written_in(const Answer& answer, Held held) {
   return {!answer.text.empty(), answer.text};
 }
 
-// Why `text` does not fit; "": it does.
-std::string misfit(const std::string& text, const json::Value& schema) {
+// No value: `text` fits.
+std::optional<Judgement> misfit(const std::string& text, const json::Value& schema) {
   const auto value = json::parse(text);
-  if (!value) return "it is no JSON: " + text.substr(0, 200);
+  if (!value) return fails("it is no JSON: " + text.substr(0, 200));
   const auto compiled = schema::Schema::compile(schema, {.assert_format = true});
-  if (!compiled) return "Tenon cannot judge it: " + compiled.error().message;
+  if (!compiled) return undecided("Tenon cannot judge it: " + compiled.error().message);
   const auto violations = (*compiled)->validate(*value);
-  if (!violations) return "Tenon cannot judge it: " + violations.error().message;
-  if (violations->empty()) return "";
-  return violations->front().instance_path + " " + violations->front().message + ": " +
-         text.substr(0, 200);
+  if (!violations) return undecided("Tenon cannot judge it: " + violations.error().message);
+  if (violations->empty()) return std::nullopt;
+  return fails(violations->front().instance_path + " " + violations->front().message + ": " +
+               text.substr(0, 200));
 }
 
 Judgement judge_held(const Answer& answer, const HeldCase& held) {
@@ -42,11 +43,13 @@ Judgement judge_held(const Answer& answer, const HeldCase& held) {
     return undecided(held.held == Held::arguments ? "the model made no call"
                                                   : "the answer has no text");
   }
-  const std::string why = misfit(written.text, held.schema);
-  if (why.empty()) return passes();
+  const auto found = misfit(written.text, held.schema);
+  if (!found) return passes();
+  if (found->verdict != Verdict::fail) return *found;
   if (answer.is_told_unenforced()) return unsupported("the answer says that it is not enforced");
-  if (held.is_remark) return unsupported("the keyword is only a remark to the server: " + why);
-  return fails(why);
+  if (held.is_remark)
+    return unsupported("the keyword is only a remark to the server: " + found->why);
+  return *found;
 }
 
 // What the played model wrote must come through as it is.
@@ -62,9 +65,9 @@ Judgement judge_right(const Answer& answer, const HeldCase& held) {
 
 // Silence is the fault: an error in place of the answer tells enough.
 Judgement judge_wrong(Session& session, const HeldCase& held) {
-  const Answer& answer = session.ask(held.wrong);
-  if (answer.is_refused()) return passes("refused with status " + std::to_string(answer.status));
-  if (answer.status != 200 || !answer.error.empty()) return passes("told by an error");
+  const Answer answer = session.ask(held.wrong);
+  if (answer.status == 200 && !answer.error.empty()) return passes("told by an error");
+  if (auto judgement = unusable(answer, held.wrong, Refusal::passes)) return *judgement;
   if (written_in(answer, held.held).is_there || !answer.calls.empty()) {
     Judgement judgement = judge_held(answer, held);
     const bool is_told = judgement.verdict == Verdict::unsupported && !held.is_remark;

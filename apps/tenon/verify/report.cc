@@ -73,7 +73,7 @@ std::string table(const Report& report) {
   }
   text += line_of(all);
   if (report.results.size() < report.of) {
-    text += "\ninterrupted: " + std::to_string(report.results.size()) + " of " +
+    text += "\n" + report.ended + ": " + std::to_string(report.results.size()) + " of " +
             std::to_string(report.of) + " checks were made\n";
   }
   for (const Verdict verdict : {Verdict::fail, Verdict::unsupported, Verdict::undecided}) {

@@ -13,10 +13,11 @@ namespace tenon::app::verify {
 
 struct Report {
   Target target;
-  std::string version;  ///< Of Tenon.
+  std::string version;  ///< Tenon's version.
   std::string date;     ///< "2026-11-30 18:00:00 UTC"
-  std::size_t of = 0;   ///< Checks that were to be made; fewer results: it was interrupted.
+  std::size_t of = 0;   ///< Checks that were to be made; fewer results: see `ended`.
   std::vector<Result> results;
+  std::string ended{};  ///< Why it ended before all were made: "interrupted".
 
   [[nodiscard]] std::size_t count(Verdict verdict) const;
 };

@@ -23,6 +23,7 @@ struct Target {
   bool is_played = false;  ///< Its engine does what Question::play says.
   std::size_t tries = 3;   ///< How often a model is asked that would not do what a check needs.
   std::chrono::seconds time_limit{120};  ///< For one answer.
+  std::int64_t max_tokens = 300;         ///< Where the question has no limit of its own.
 };
 
 /// One request and its answer, as they went over the wire.
@@ -35,6 +36,13 @@ struct Exchange {
   std::chrono::nanoseconds time{0};
 };
 
+/// A request whose client went away.
+struct Left {
+  unsigned status = 0;    ///< 0: nothing had come.
+  bool has_come = false;  ///< Something of the body had.
+  bool is_over = false;   ///< The answer had ended before.
+};
+
 /// From one thread. The client must live as long.
 class Session {
  public:
@@ -44,22 +52,33 @@ class Session {
   [[nodiscard]] bool is_played() const { return target_.is_played; }
   void set_model(std::string model) { target_.model = std::move(model); }
 
-  /// The same question has the same answer as before, without a second request. The reference is
-  /// valid as long as the session.
-  const Answer& ask(const Question& question);
+  /// Asks, and learns what this server refuses that others want: a temperature, `max_tokens`. From
+  /// then on it is written otherwise.
+  Answer learn(const Question& question);
+  /// The same question has the same answer as before, without a second request, if that was one
+  /// that the server gives each time: 200 or a refusal.
+  Answer ask(const Question& question);
   Answer ask_anew(const Question& question);
   Answer get(std::string path);
-  /// Asks and closes the connection once something of the answer has come, or after `most_wait`.
-  /// True if something came.
-  bool ask_and_leave(const Question& question, std::chrono::milliseconds most_wait);
+  /// Asks and closes the connection after `most_wait`, or once something of the answer has come.
+  Left ask_and_leave(const Question& question, std::chrono::milliseconds most_wait,
+                     bool at_first_byte = true);
+  /// The body that a question is sent with.
+  [[nodiscard]] std::string written(const Question& question) const;
+  /// Three answers in a row did not come within the time.
+  [[nodiscard]] bool is_silent() const { return late_in_a_row_ >= 3; }
 
   /// Those since the last call of this function, with those that ask() knew already.
   std::vector<Exchange> take_exchanges();
 
  private:
-  std::string written(const Question& question) const;
   http::ClientRequest request_of(std::string method, std::string path, std::string body) const;
-  Answer exchange(http::ClientRequest request, std::string path, bool is_streamed);
+  Answer exchange(const std::string& method, const std::string& path, const std::string& body,
+                  bool is_streamed);
+  Answer exchange_patiently(const std::string& method, const std::string& path,
+                            const std::string& body, bool is_streamed);
+  Answer exchange_once(http::ClientRequest request, const std::string& path, bool is_streamed);
+  bool adapts_to(const Answer& answer);
 
   struct Known {
     Answer answer;
@@ -69,6 +88,11 @@ class Session {
   Target target_;
   std::map<std::string, Known, std::less<>> known_;  // by the body
   std::vector<Exchange> exchanges_;
+  std::chrono::milliseconds wait_left_{60'000};  // for a busy server, all requests together
+  int late_in_a_row_ = 0;
+  bool has_temperature_ = true;
+  std::string limit_key_ = "max_tokens";
+  bool has_bearer_ = false;  // the key of Messages goes as in the other dialects
 };
 
 }  // namespace tenon::app::verify
