@@ -220,6 +220,15 @@ int run_verify(const VerifyOptions& options) {
   if (!unknown.empty()) return complain_of_group(unknown);
   if (options.list) return list_checks(checks);
   if (options.url.empty()) return complain({kUsage, "--url is missing: which server to verify"});
+  if (options.json == "-" && options.html == "-") {
+    return complain({kUsage, "--json - and --html - would both go to stdout; name a file for one"});
+  }
+  for (const std::string& path : {options.json, options.html}) {
+    const bool is_file = !path.empty() && path != "-";
+    if (is_file && !std::ofstream(path, std::ios::app)) {
+      return complain({kUsage, path + " cannot be written"});
+    }
+  }
   if (auto url = http::parse_url(options.url); !url) {
     return complain({kUsage, "--url: " + url.error().message});
   }

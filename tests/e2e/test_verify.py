@@ -286,4 +286,6 @@ def test_command_line(tmp_path):
     assert unreachable.returncode == 2 and "cannot be reached" in unreachable.stderr
     assert verify("--url", "http://127.0.0.1:1", "--group", "nonsense").returncode == 2
     assert verify("--url", "ftp://x").returncode == 2
+    assert "stdout" in verify("--url", "http://127.0.0.1:1", "--json", "-", "--html", "-").stderr
+    assert "cannot be written" in verify("--url", "http://127.0.0.1:1", "--html", str(tmp_path / "no" / "v.html")).stderr
     assert verify().returncode == 2
