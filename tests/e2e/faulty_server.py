@@ -183,6 +183,37 @@ def name_comes_late(chunks, body):
         parts[1]["function"]["name"] = parts[0]["function"].pop("name")
 
 
+@fault("streaming/call_name_comes_once", "chunks")
+def name_in_every_part(chunks, body):
+    parts = [part for _, part in parts_of(chunks)]
+    for part in parts[1:]:
+        part["function"]["name"] = parts[0]["function"]["name"]
+
+
+@fault("streaming/call_name_comes_once", "chunks")
+def id_in_every_part(chunks, body):
+    parts = [part for _, part in parts_of(chunks)]
+    for part in parts[1:]:
+        part["id"] = parts[0]["id"]
+
+
+@fault("streaming/chunk_shape_of_calls", "chunks")
+def object_missing_beside_calls(chunks, body):
+    for chunk, _ in parts_of(chunks):
+        del chunk["object"]
+
+
+@fault("streaming/begins_with_role_before_calls", "chunks")
+def role_missing_before_calls(chunks, body):
+    if any(parts_of(chunks)):
+        role_missing(chunks, body)
+
+
+@fault("streaming/ends_with_done_after_calls", "raw")
+def done_missing_after_calls(text, body):
+    return done_missing(text, body) if '"tool_calls"' in text else text
+
+
 @fault("streaming/finish_says_calls", "chunks")
 def finish_stop_with_calls_in_a_stream(chunks, body):
     for chunk in chunks:
@@ -385,9 +416,10 @@ def missing_content_as_500(body):
 
 
 @fault("history/system_in_the_middle", "request")
-def system_in_the_middle_refused(body):
+def system_in_the_middle_as_500(body):
+    """What the template's exception is where it is not caught."""
     if "system" in roles_of(body)[1:]:
-        raise Refused(400)
+        raise Refused(500)
 
 
 @fault("history/developer_role", "request")
@@ -397,10 +429,10 @@ def developer_refused(body):
 
 
 @fault("history/two_assistants_in_a_row", "request")
-def roles_must_alternate(body):
+def two_assistants_as_500(body):
     roles = roles_of(body)
     if ("assistant", "assistant") in zip(roles, roles[1:]):
-        raise Refused(400)
+        raise Refused(500)
 
 
 @fault("history/result_in_parts", "request")

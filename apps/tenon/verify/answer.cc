@@ -114,7 +114,8 @@ void check_calls(Answer& answer) {
     const auto arguments = json::parse(call.arguments);
     if (answer.finish != Finish::length && (!arguments || arguments->if_object() == nullptr)) {
       answer.add_flaw(answer.is_streamed ? "arguments_fold_to_json" : "arguments_are_json",
-                      "the arguments are no JSON object: " + call.arguments.substr(0, 200));
+                      "the arguments are no JSON object: " + call.arguments.substr(0, 200),
+                      /*may_be_models=*/true);
     }
   }
   const bool says_calls = answer.finish == Finish::calls;
@@ -133,8 +134,8 @@ void check_calls(Answer& answer) {
 
 }  // namespace
 
-void Answer::add_flaw(std::string_view rule, std::string what) {
-  if (flaw(rule) == nullptr) flaws.push_back({rule, std::move(what)});
+void Answer::add_flaw(std::string_view rule, std::string what, bool may_be_models) {
+  if (flaw(rule) == nullptr) flaws.push_back({rule, std::move(what), may_be_models});
 }
 
 const Flaw* Answer::flaw(std::string_view rule) const {

@@ -32,6 +32,7 @@ inline constexpr std::size_t kMostBytes = std::size_t{8} << 20;  ///< The most t
 struct Flaw {
   std::string_view rule;  ///< The name of the check that is about it.
   std::string what;
+  bool may_be_models = false;  ///< A weak model can write it so.
 };
 
 /// How an answer ended.
@@ -67,7 +68,7 @@ struct Answer {
   }
   [[nodiscard]] bool is_refused() const { return status >= 400 && status < 500 && !is_busy(); }
   /// The first flaw of each rule stays.
-  void add_flaw(std::string_view rule, std::string what);
+  void add_flaw(std::string_view rule, std::string what, bool may_be_models = false);
   [[nodiscard]] const Flaw* flaw(std::string_view rule) const;
   /// The server said itself that it did not hold the answer to its schema.
   [[nodiscard]] bool is_told_unenforced() const;

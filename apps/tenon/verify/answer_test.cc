@@ -2,6 +2,7 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "verify/question.h"
 #include "verify/schema_rows.h"
@@ -29,6 +30,12 @@ const ReadRow kAnswers[] = {
     {"ChatFinish", Dialect::chat,
      R"({"id":"a","object":"chat.completion","created":1,"model":"m","choices":[{"index":0,"message":{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"f","arguments":"{}"}}]},"finish_reason":"stop"}]})",
      "finish_says_calls"},
+    {"ChatCallIsNamedTwice", Dialect::chat,
+     "data: {\"id\":\"a\",\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\","
+     "\"function\":{\"name\":\"f\",\"arguments\":\"{\"}}]}}]}\n\n"
+     "data: {\"id\":\"a\",\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"id\":\"c\","
+     "\"function\":{\"name\":\"f\",\"arguments\":\"}\"}}]}}]}\n\n",
+     "call_name_comes_once"},
     {"ChatStreamCutWithinAnEvent", Dialect::chat, "data: {\"id\":\"a\"", "events_are_json"},
     {"ResponsesText", Dialect::responses,
      R"({"id":"r","object":"response","model":"m","status":"completed","output":[{"id":"i","type":"message","content":[{"type":"output_text","text":"hi"}]}]})",
@@ -42,6 +49,32 @@ const ReadRow kAnswers[] = {
     {"ResponsesEnd", Dialect::responses,
      "event: response.created\ndata: {\"type\":\"response.created\",\"sequence_number\":0}\n\n",
      "ends_with_done"},
+    {"ResponsesTextAtItsEnd", Dialect::responses,
+     "data: {\"type\":\"response.output_text.delta\",\"delta\":\"a\"}\n\n"
+     "data: {\"type\":\"response.output_text.done\",\"text\":\"ab\"}\n\n",
+     "text_folds_to_whole"},
+    {"ResponsesPartAtItsEnd", Dialect::responses,
+     "data: {\"type\":\"response.content_part.done\",\"part\":{\"type\":\"output_text\",\"text\":"
+     "\"ab\"}}\n\n",
+     "text_folds_to_whole"},
+    {"ResponsesMessageAtItsEnd", Dialect::responses,
+     "data: {\"type\":\"response.output_item.done\",\"item\":{\"type\":\"message\",\"content\":[{"
+     "\"type\":\"output_text\",\"text\":\"ab\"}]}}\n\n",
+     "text_folds_to_whole"},
+    {"ResponsesCallAtItsEnd", Dialect::responses,
+     "data: "
+     "{\"type\":\"response.output_item.added\",\"item\":{\"type\":\"function_call\",\"id\":\"i\","
+     "\"call_id\":\"c\",\"name\":\"f\"}}\n\n"
+     "data: "
+     "{\"type\":\"response.output_item.done\",\"item\":{\"type\":\"function_call\",\"id\":\"i\","
+     "\"call_id\":\"c\",\"name\":\"g\",\"arguments\":\"\"}}\n\n",
+     "calls_fold_to_whole"},
+    {"ResponsesItemHasNoEnd", Dialect::responses,
+     "event: response.output_item.added\ndata: "
+     "{\"type\":\"response.output_item.added\",\"item\":{\"type\":\"message\"}}\n\n"
+     "event: response.completed\ndata: "
+     "{\"type\":\"response.completed\",\"response\":{\"output\":[]}}\n\n",
+     "chunk_shape"},
     {"MessagesText", Dialect::messages,
      R"({"id":"m","type":"message","role":"assistant","model":"m","content":[{"type":"text","text":"hi"}],"stop_reason":"end_turn"})",
      ""},
@@ -89,6 +122,31 @@ TEST(VerifyAnswer, FindsTheRuleThatIsBroken) {
       EXPECT_NE(answer.flaw(row.rule), nullptr);
     }
   }
+}
+
+TEST(VerifyAnswer, ReadsTheMessageOfAnErrorInEachForm) {
+  const std::pair<std::string_view, std::string_view> rows[] = {
+      {R"({"error":{"message":"no","type":"t"}})", "no"},
+      {R"({"error":"no"})", "no"},
+      {R"({"object":"error","message":"no"})", "no"},
+      {R"({"detail":"no"})", "no"},
+      {R"({"detail":[{"msg":"no"}]})", "no"},
+      {R"({"error":{"code":7}})", ""},
+  };
+  for (const auto& [body, message] : rows) {
+    SCOPED_TRACE(body);
+    Answer answer{.status = 400, .content_type = "application/json", .body = std::string(body)};
+    read_answer(Dialect::chat, false, answer);
+    EXPECT_EQ(answer.error, message);
+    EXPECT_EQ(answer.flaw("error_body_has_message") == nullptr, body == rows[0].first);
+  }
+}
+
+TEST(VerifyAnswer, KeepsOneFlawOfARule) {
+  Answer answer{.status = 200, .content_type = "text/event-stream"};
+  for (int i = 0; i < 1000; ++i) answer.body += "data: x\n\n";
+  read_answer(Dialect::chat, true, answer);
+  EXPECT_LT(answer.flaws.size(), 5U);
 }
 
 TEST(VerifySchemas, OnlyTheInvalidValueBreaksTheSchema) {

@@ -119,7 +119,9 @@ Runner asked(Question question, Judge judge, Refusal refusal) {
 
 Judge keeps_rule(std::string_view rule, bool needs_call) {
   return [rule, needs_call](const Answer& answer) {
-    if (const Flaw* flaw = answer.flaw(rule)) return fails(flaw->what);
+    if (const Flaw* flaw = answer.flaw(rule)) {
+      return flaw->may_be_models ? undecided(flaw->what) : fails(flaw->what);
+    }
     if (needs_call && answer.calls.empty()) return undecided("the model made no call");
     return passes();
   };

@@ -1,3 +1,4 @@
+#include <set>
 #include <string>
 #include <utility>
 
@@ -9,7 +10,7 @@ namespace tenon::app::verify {
 namespace {
 
 std::string told_by(const Answer& answer) {
-  std::string all = answer.text;
+  std::string all = answer.reasoning + answer.text;
   for (const GivenCall& call : answer.calls) all += "\n" + call.name + call.arguments;
   return all;
 }
@@ -32,13 +33,13 @@ Question drawn_question(std::int64_t seed) {
 // Two of the answers must be the same. Not all: the first one may have been computed in other
 // batches than those whose prompt was in a cache, and floating point numbers add up otherwise then.
 Judgement repeats(Session& session, const Question& question, Judgement otherwise) {
-  std::string before;
+  std::set<std::string> before;
   for (int i = 0; i < 4; ++i) {
     const Answer answer = session.ask_anew(question);
     if (auto judgement = unusable(answer, question, Refusal::unsupported)) return *judgement;
-    std::string now = told_by(answer);
-    if (i > 0 && now == before) return passes();
-    before = std::move(now);
+    const std::string now = told_by(answer);
+    if (now.empty()) return undecided("the answer is empty");
+    if (!before.insert(now).second) return passes();
   }
   return otherwise;
 }
@@ -76,8 +77,9 @@ Judgement check_seed(Session& session) {
 
 Judgement check_other_seed(Session& session) {
   const Question first = drawn_question(1);
-  const Answer& one = session.ask(first);
+  const Answer one = session.ask(first);
   if (auto judgement = unusable(one, first, Refusal::unsupported)) return *judgement;
+  if (told_by(one).empty()) return undecided("the answer is empty");
   for (std::int64_t seed = 2; seed < 5; ++seed) {
     if (told_by(session.ask(drawn_question(seed))) != told_by(one)) return passes();
   }

@@ -16,8 +16,11 @@ namespace tenon::app::verify {
 namespace {
 
 constexpr int kCopies = 12;
-constexpr std::array<std::string_view, 7> kControlTokens = {
-    "<|im_end|>", "<|eot_id|>", "<|end|>", "</s>", "<end_of_turn>", "<|endoftext|>", "[/INST]"};
+// Each is a control token wherever it is one token; "</s>" is not, for example: in Gemma's
+// vocabulary it is plain text.
+constexpr std::array<std::string_view, 8> kControlTokens = {
+    "<|im_end|>",    "<|eot_id|>", "<|end|>",  "<end_of_turn>",
+    "<|endoftext|>", "[/INST]",    "<|user|>", "<｜end▁of▁sentence｜>"};
 
 // Writes copies of the marker into the question. Twelve lines "x", each with the marker behind.
 std::string lines_with(std::string_view marker) {
@@ -80,13 +83,13 @@ constexpr std::array kPlaces = {
 
 // The tokens of the prompt; a judgement if they are not known.
 tenon::Result<std::int64_t, Judgement> prompt_tokens(Session& session, const PlaceRow& place,
-                                                     std::string_view marker) {
+                                                     std::string_view marker, Refusal refusal) {
   Question question = place.question(lines_with(marker));
   question.play.text = "Well.";
   question.max_tokens = session.target().dialect == Dialect::responses ? 16 : 1;
   question.may_be_cut = true;
   const Answer& answer = session.ask(question);
-  if (auto judgement = unusable(answer, question, Refusal::passes)) {
+  if (auto judgement = unusable(answer, question, refusal)) {
     return Failure<Judgement>(*std::move(judgement));
   }
   if (!answer.usage || answer.usage->prompt == 0) {
@@ -96,10 +99,10 @@ tenon::Result<std::int64_t, Judgement> prompt_tokens(Session& session, const Pla
 }
 
 Judgement check_place(Session& session, const PlaceRow& place) {
-  const auto plain = prompt_tokens(session, place, "");
+  const auto plain = prompt_tokens(session, place, "", Refusal::unsupported);
   if (!plain) return plain.error();
   for (const std::string_view marker : kControlTokens) {
-    const auto marked = prompt_tokens(session, place, marker);
+    const auto marked = prompt_tokens(session, place, marker, Refusal::passes);
     if (!marked) {
       if (marked.error().verdict == Verdict::pass) continue;  // refused, which is safe
       return marked.error();

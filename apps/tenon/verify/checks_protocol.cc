@@ -1,6 +1,6 @@
-#include <array>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "verify/check.h"
 #include "verify/questions.h"
@@ -15,9 +15,13 @@ struct RuleRow {
   std::string_view rule;
   Question (*question)();
   bool needs_call;
+  std::vector<Dialect> dialects{};  // as in Check
 };
 
-constexpr std::array kRules = {
+const std::vector<Dialect> kSayCalls = {Dialect::chat, Dialect::messages};
+const std::vector<Dialect> kOpenai = {Dialect::chat, Dialect::responses};
+
+const std::vector<RuleRow> kRules = {
     RuleRow{"answer_shape", "Has an answer all members that the dialect wants?", "answer_shape",
             text_question, false},
     RuleRow{"answer_shape_of_calls", "Has an answer with a call all members?", "answer_shape",
@@ -25,13 +29,13 @@ constexpr std::array kRules = {
     RuleRow{"content_type_is_json", "Is the content type application/json?", "content_type_is_json",
             text_question, false},
     RuleRow{"finish_says_stop", "Does an answer without a call end as one?", "finish_says_stop",
-            text_question, false},
+            text_question, false, kSayCalls},
     RuleRow{"finish_is_known", "Is the reason for the end one that the dialect knows?",
             "finish_is_known", text_question, false},
     RuleRow{"finish_says_calls", "Does an answer with a call end as one (not with `stop`)?",
-            "finish_says_calls", call_question, true},
+            "finish_says_calls", call_question, true, kSayCalls},
     RuleRow{"arguments_are_text", "Are the arguments of a call a text, not an object?",
-            "arguments_are_text", call_question, true},
+            "arguments_are_text", call_question, true, kOpenai},
     RuleRow{"arguments_are_json", "Are the arguments of a call a JSON object?",
             "arguments_are_json", call_question, true},
     RuleRow{"call_has_id", "Has each call an id?", "call_has_id", call_question, true},
@@ -39,7 +43,7 @@ constexpr std::array kRules = {
             two_calls_question, true},
     RuleRow{"usage_adds_up", "Is the total of the usage the sum of its parts?", "usage_adds_up",
             text_question, false},
-    RuleRow{"unicode_whole", "Is the answer UTF-8?", "unicode_whole", text_question, false},
+    RuleRow{"unicode_whole", "Is the answer UTF-8?", "unicode_whole", unicode_question, false},
 };
 
 Judgement has_text(const Answer& answer) {
@@ -87,7 +91,7 @@ Question cut_question() {
 Judgement check_limit(Session& session) {
   Question question = cut_question();
   if (session.target().dialect == Dialect::responses) question.max_tokens = 16;  // its least
-  const auto judge = [&](const Answer& answer) { return is_cut(answer, question.max_tokens); };
+  const auto judge = [&](const Answer& answer) { return is_cut(answer, *question.max_tokens); };
   return judged(session, question, judge, Refusal::fails);
 }
 
@@ -155,8 +159,8 @@ void add_protocol(std::vector<Check>& checks) {
   for (const RuleRow& row : kRules) {
     Check check{group, row.name, row.about,
                 asked(row.question(), keeps_rule(row.rule, row.needs_call),
-                      row.needs_call ? Refusal::unsupported : Refusal::fails)};
-    if (row.rule == "arguments_are_text") check.dialects = {Dialect::chat, Dialect::responses};
+                      row.needs_call ? Refusal::unsupported : Refusal::fails),
+                row.dialects};
     checks.push_back(std::move(check));
   }
   checks.push_back({group, "call_names_a_tool", "Does a call name a tool of the request?",

@@ -16,6 +16,16 @@ constexpr std::array<std::string_view, 18> kMarkers = {
     "<|eot_id|>",    "<|end|>",        "<think>",      "</think>",   "<end_of_turn>",
     "</s>",          "<|endoftext|>",  "<|assistant|>"};
 
+// These answers may be cut: what is wrong is seen all the same.
+Question seen_cut(Question question) {
+  question.may_be_cut = true;
+  return question;
+}
+
+Judgement cut_too_early() {
+  return undecided("the answer was cut; --max-tokens lets it be longer");
+}
+
 Judge has_no_marker(bool needs_call) {
   return [needs_call](const Answer& answer) {
     for (const std::string_view marker : kMarkers) {
@@ -24,6 +34,7 @@ Judge has_no_marker(bool needs_call) {
                      answer.text.substr(0, 200));
       }
     }
+    if (answer.finish == Finish::length) return cut_too_early();
     return needs_call && answer.calls.empty() ? undecided("the model made no call") : passes();
   };
 }
@@ -42,6 +53,7 @@ Judge keeps_reasoning_apart(bool is_played) {
         answer.text.find(kThought) != std::string::npos) {
       return fails("the text has the reasoning: " + answer.text.substr(0, 200));
     }
+    if (answer.finish == Finish::length) return cut_too_early();
     return is_played && answer.reasoning.find(kThought) == std::string::npos
                ? fails("the reasoning is lost")
                : passes();
@@ -49,7 +61,7 @@ Judge keeps_reasoning_apart(bool is_played) {
 }
 
 Judgement check_reasoning(Session& session) {
-  return judged(session, thinking_question(), keeps_reasoning_apart(session.is_played()),
+  return judged(session, seen_cut(thinking_question()), keeps_reasoning_apart(session.is_played()),
                 Refusal::fails);
 }
 
@@ -69,9 +81,6 @@ Question repeating(std::string line) {
 
 Judge has_text_of(std::string line) {
   return [line = std::move(line)](const Answer& answer) {
-    if (answer.text.find("\uFFFD") != std::string::npos) {
-      return fails("a character was replaced by U+FFFD: " + answer.text.substr(0, 200));
-    }
     return answer.text.find(line) != std::string::npos
                ? passes()
                : undecided("the text is '" + answer.text.substr(0, 100) + "'");
@@ -91,11 +100,8 @@ Judge has_note_of(std::string text) {
   return [text = std::move(text)](const Answer& answer) {
     if (answer.calls.empty()) return undecided("the model made no call");
     const auto arguments = json::parse(answer.calls.front().arguments);
-    if (!arguments) return fails("the arguments are no JSON: " + arguments.error().message);
+    if (!arguments) return undecided("the arguments are no JSON: " + arguments.error().message);
     const std::string_view came = word_at(*arguments, "text");
-    if (came.find("\uFFFD") != std::string_view::npos) {
-      return fails("a character was replaced by U+FFFD");
-    }
     return came == text ? passes()
                         : undecided("the argument is " + json::quoted(came.substr(0, 100)));
   };
@@ -117,10 +123,12 @@ Judgement keeps_all_digits(const Answer& answer) {
   if (answer.calls.empty()) return undecided("the model made no call");
   const std::string& arguments = answer.calls.front().arguments;
   if (arguments.find("12345678901234567890") != std::string::npos) return passes();
-  return arguments.find("1234567890123456") != std::string::npos ||
-                 arguments.find("1.2345678") != std::string::npos
-             ? fails("digits are lost: " + arguments)
-             : undecided("the arguments are " + arguments.substr(0, 100));
+  // As floating point numbers are printed; other digits are the model's.
+  for (const char* printed : {"1.2345678901234567e19", "1.2345678901234567e+19",
+                              "12345678901234567168", "12345678901234567000"}) {
+    if (arguments.find(printed) != std::string::npos) return fails("digits are lost: " + arguments);
+  }
+  return undecided("the arguments are " + arguments.substr(0, 100));
 }
 
 std::string long_text() {
@@ -192,18 +200,19 @@ Question with_null_character() {
 void add_markers(std::vector<Check>& checks) {
   const std::string group = "text";
   checks.push_back({group, "no_markers_in_text", "Is a text free of the model's markers?",
-                    asked(text_question(), has_no_marker(false), Refusal::fails)});
-  checks.push_back({group, "no_markers_in_a_stream", "Is the text of a stream free of markers?",
-                    asked(streamed(text_question()), has_no_marker(false), Refusal::fails)});
+                    asked(seen_cut(text_question()), has_no_marker(false), Refusal::fails)});
+  checks.push_back(
+      {group, "no_markers_in_a_stream", "Is the text of a stream free of markers?",
+       asked(seen_cut(streamed(text_question())), has_no_marker(false), Refusal::fails)});
   checks.push_back({group, "no_markers_beside_calls", "Is the text beside a call free of markers?",
-                    asked(call_question(), has_no_marker(true))});
+                    asked(seen_cut(call_question()), has_no_marker(true))});
   checks.push_back({group, "no_markers_beside_calls_in_a_stream",
                     "Is it free of them in a stream, too?",
-                    asked(streamed(two_calls_question()), has_no_marker(true))});
+                    asked(seen_cut(streamed(two_calls_question())), has_no_marker(true))});
   checks.push_back(
       {group, "reasoning_is_apart", "Is reasoning a field of its own, not text?", check_reasoning});
   checks.push_back({group, "reasoning_is_apart_beside_calls", "Is it apart beside a call, too?",
-                    asked(thinking_with_call(), has_no_marker(true))});
+                    asked(seen_cut(thinking_with_call()), has_no_marker(true))});
 }
 
 }  // namespace

@@ -167,7 +167,12 @@ class ChatStream {
     const json::Value none;
     const json::Value* const function = part.find("function");
     const json::Value& said = function == nullptr ? none : *function;
-    if (!places_.contains(at)) begin_call(at, part, said);
+    if (!places_.contains(at)) {
+      begin_call(at, part, said);
+    } else if (!word_at(part, "id").empty() || !word_at(said, "name").empty()) {
+      // Clients that add up the parts would add these up, too.
+      answer_.add_flaw("call_name_comes_once", "a later part of a call has an id or a name again");
+    }
     GivenCall& call = answer_.calls[places_.at(at)];
     const std::string_view id = word_at(part, "id");
     if (!id.empty() && id != call.id) {
@@ -204,7 +209,8 @@ class ChatStream {
 json::Object chat_body(const Question& question) {
   json::Array messages;
   for (const Turn& turn : question.turns) messages.push_back(chat_turn(turn));
-  json::Object body{{"messages", std::move(messages)}, {question.limit_key, question.max_tokens}};
+  json::Object body{{"messages", std::move(messages)}};
+  if (question.max_tokens) body.set(question.limit_key, *question.max_tokens);
   if (question.temperature) body.set("temperature", *question.temperature);
   json::Array tools;
   for (const OfferedTool& tool : question.tools) tools.push_back(chat_tool(tool));

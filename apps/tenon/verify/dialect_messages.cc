@@ -231,7 +231,8 @@ json::Object messages_body(const Question& question) {
     }
     was_result = is_result;
   }
-  json::Object body{{"messages", std::move(messages)}, {"max_tokens", question.max_tokens}};
+  json::Object body{{"messages", std::move(messages)}};
+  if (question.max_tokens) body.set("max_tokens", *question.max_tokens);
   if (question.temperature) body.set("temperature", *question.temperature);
   if (!system.empty()) body.set("system", system);
   json::Array tools;

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <string>
 #include <utility>
@@ -109,7 +110,16 @@ class ResponsesStream {
     if (type == "response.output_item.added") return begin_item(event.data);
     if (type == "response.output_text.delta") {
       ++answer_.text_pieces;
-      answer_.text += word_at(event.data, "delta");
+      const std::string_view delta = word_at(event.data, "delta");
+      answer_.text += delta;
+      texts_[part_of(event.data)] += delta;
+    } else if (type == "response.output_text.done") {
+      end_text(event.data, event.data);
+    } else if (type == "response.content_part.done") {
+      const json::Value* const part = event.data.find("part");
+      if (part != nullptr && word_at(*part, "type") == "output_text") end_text(event.data, *part);
+    } else if (type == "response.output_item.done") {
+      end_item(event.data);
     } else if (type == "response.reasoning_text.delta" ||
                type == "response.reasoning_summary_text.delta") {
       answer_.reasoning += word_at(event.data, "delta");
@@ -184,8 +194,47 @@ class ResponsesStream {
     }
   }
 
+  using Part = std::pair<std::int64_t, std::int64_t>;  // output_index and content_index
+  static Part part_of(const json::Value& data) {
+    return {count_at(data, "output_index"), count_at(data, "content_index")};
+  }
+
+  void end_text(const json::Value& data, const json::Value& said) {
+    if (texts_[part_of(data)] == word_at(said, "text")) return;
+    answer_.add_flaw("text_folds_to_whole", "the pieces of a text are not the text at its end");
+  }
+
+  void end_item(const json::Value& data) {
+    ++ended_items_;
+    const json::Value* const item = data.find("item");
+    if (item == nullptr) return answer_.add_flaw("chunk_shape", "the end of an item has no `item`");
+    if (word_at(*item, "type") == "function_call") {
+      const GivenCall* const call = call_at(count_at(data, "output_index"));
+      if (call == nullptr || call->id != word_at(*item, "call_id") ||
+          call->name != word_at(*item, "name") || call->arguments != word_at(*item, "arguments")) {
+        answer_.add_flaw("calls_fold_to_whole", "the pieces of a call are not the call at its end");
+      }
+    } else if (word_at(*item, "type") == "message") {
+      std::string text;
+      for (const auto& [part, piece] : texts_) {
+        if (part.first == count_at(data, "output_index")) text += piece;
+      }
+      if (text != parts_text(*item, "content")) {
+        answer_.add_flaw("text_folds_to_whole", "the pieces of a message are not that at its end");
+      }
+    }
+  }
+
+  GivenCall* call_at(std::int64_t index) {
+    const auto place = places_.find(index);
+    return place == places_.end() ? nullptr : &answer_.calls[place->second.call];
+  }
+
   void end(const json::Value& data) {
     is_ended_ = true;
+    if (ended_items_ != items_) {
+      answer_.add_flaw("chunk_shape", "an item has no response.output_item.done");
+    }
     const json::Value* const response = data.find("response");
     if (response == nullptr) return answer_.add_flaw("chunk_shape", "the end has no `response`");
     read_end(*response, answer_);
@@ -193,6 +242,13 @@ class ResponsesStream {
     read_responses(*response, whole);
     if (whole.text != answer_.text) {
       answer_.add_flaw("text_folds_to_whole", "the pieces of text are not the response's own text");
+    }
+    const auto is_same = [](const GivenCall& a, const GivenCall& b) {
+      return a.id == b.id && a.name == b.name && a.arguments == b.arguments;
+    };
+    if (!std::ranges::equal(whole.calls, answer_.calls, is_same)) {
+      answer_.add_flaw("calls_fold_to_whole",
+                       "the calls of the events are not those of the response at the end");
     }
   }
 
@@ -202,6 +258,8 @@ class ResponsesStream {
   };
   Answer& answer_;
   std::map<std::int64_t, Place> places_;  // of calls, by output_index
+  std::map<Part, std::string> texts_;
+  std::int64_t ended_items_ = 0;
   std::int64_t next_ = 0;
   std::int64_t items_ = 0;
   bool is_first_ = true;
@@ -213,8 +271,8 @@ class ResponsesStream {
 json::Object responses_body(const Question& question) {
   json::Array input;
   for (const Turn& turn : question.turns) append_items(turn, input);
-  json::Object body{
-      {"input", std::move(input)}, {"max_output_tokens", question.max_tokens}, {"store", false}};
+  json::Object body{{"input", std::move(input)}, {"store", false}};
+  if (question.max_tokens) body.set("max_output_tokens", *question.max_tokens);
   if (question.temperature) body.set("temperature", *question.temperature);
   json::Array tools;
   for (const OfferedTool& tool : question.tools) tools.push_back(responses_tool(tool));

@@ -72,8 +72,8 @@ struct Question {
   std::optional<bool> is_parallel{};
   std::optional<json::Value> answer_schema{};  ///< What the text must fit.
   bool is_json_wanted = false;                 ///< JSON of any schema.
-  std::int64_t max_tokens = 300;            ///< Target::max_tokens, unless the answer may be cut.
-  std::optional<double> temperature = 0.0;  ///< No value: the server refuses it.
+  std::optional<std::int64_t> max_tokens{};    ///< No value: Target::max_tokens.
+  std::optional<double> temperature = 0.0;     ///< No value: the server refuses it.
   /// How Chat names the limit: "max_tokens", or "max_completion_tokens" where that is refused.
   std::string limit_key = "max_tokens";
   std::optional<std::int64_t> seed{};

@@ -34,6 +34,13 @@ Question text_question() {
   return question;
 }
 
+Question unicode_question() {
+  const std::string line = "Grüße, 世界! 👩‍🚀 Ελλάδα नमस्ते 🇵🇹";
+  Question question = asking("Repeat this line exactly: " + line);
+  question.play.text = line;
+  return question;
+}
+
 Question call_question() {
   Question question = asking("What is the weather in Lisbon? Call get_weather.");
   question.tools = {weather_tool()};

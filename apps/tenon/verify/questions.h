@@ -15,6 +15,8 @@ namespace tenon::app::verify {
 
 /// Answered with text.
 [[nodiscard]] Question text_question();
+/// Answered with text of many scripts.
+[[nodiscard]] Question unicode_question();
 /// Answered with a call of get_weather.
 [[nodiscard]] Question call_question();
 /// Answered with two calls of get_weather.

@@ -81,9 +81,7 @@ std::chrono::milliseconds pause_of(const Answer& answer, int waits) {
 std::string Session::written(const Question& question) const {
   if (question.raw) return *question.raw;
   Question asked = question;
-  if (!question.may_be_cut) {
-    asked.max_tokens = target_.is_played ? kPlayedTokens : target_.max_tokens;
-  }
+  if (!asked.max_tokens) asked.max_tokens = target_.is_played ? kPlayedTokens : target_.max_tokens;
   if (!has_temperature_) asked.temperature.reset();
   asked.limit_key = limit_key_;
   return json::to_string(body_of(asked, target_.dialect, target_.model, target_.is_played));
