@@ -126,13 +126,27 @@ std::string type_of(const json::Value& schema, unsigned depth) {
     if (one.if_string() == nullptr) return "Any";
     all += (all.empty() ? "" : " | ") + type_named(schema, *one.if_string(), depth);
   }
-  return all;
+  return all.empty() ? "Any" : all;
 }
 
 }  // namespace
 
 std::string python_type(const json::Value& schema) {
   return type_of(schema, 0);
+}
+
+bool goes_on_with_code(const message::ChatRequest& request) {
+  std::set<std::string_view> waiting;
+  for (const message::CodeCall& call : request.code_calls) waiting.insert(call.code_id);
+  if (waiting.empty()) return false;
+  const message::Message* last = nullptr;  // of the assistant
+  for (const message::Message& message : request.messages) {
+    if (message.role == message::Role::assistant) last = &message;
+    if (message.role == message::Role::tool) waiting.erase(message.tool_call_id);
+  }
+  return last != nullptr && std::ranges::any_of(last->tool_calls, [&waiting](const auto& call) {
+           return waiting.contains(call.id);
+         });
 }
 
 CodeFunctions::CodeFunctions(std::vector<Tool> tools) : tools_(std::move(tools)) {
@@ -172,7 +186,9 @@ const Tool* CodeFunctions::find(std::string_view tool) const {
   return found == tools_.end() ? nullptr : &*found;
 }
 
-std::string CodeFunctions::signature(std::size_t index) const {
+// Without types it is the same for Python, whatever a schema says: a text that is no type there, in
+// one function, would end all code of the request.
+std::string CodeFunctions::signature(std::size_t index, bool has_types) const {
   std::string text = names_[index] + "(";
   bool is_first = true;
   const auto add = [&](const std::string& parameter) {
@@ -181,10 +197,10 @@ std::string CodeFunctions::signature(std::size_t index) const {
   };
   for (const Parameter& one : functions_[index].parameters) {
     if (!one.is_plain) continue;
-    add(one.name + ": " + one.type + (one.is_required ? "" : " = ..."));
+    add(one.name + (has_types ? ": " + one.type : "") + (one.is_required ? "" : " = ..."));
   }
   if (functions_[index].takes_more) add("**more");
-  return text + ") -> Any";
+  return text + (has_types ? ") -> Any" : ")");
 }
 
 std::string CodeFunctions::doc(std::size_t index) const {
@@ -199,7 +215,7 @@ std::string CodeFunctions::doc(std::size_t index) const {
 }
 
 std::string CodeFunctions::stub(std::size_t index) const {
-  std::string text = "def " + signature(index) + ":";
+  std::string text = "def " + signature(index, /*has_types=*/true) + ":";
   std::string about = doc(index);
   if (about.empty()) return text + " ...";
   text += "\n    \"\"\"";
@@ -251,10 +267,10 @@ std::string CodeFunctions::description() const {
 }
 
 std::string CodeFunctions::source() const {
-  std::string text = "from __future__ import annotations\n";
+  std::string text;
   for (std::size_t i = 0; i < tools_.size(); ++i) {
-    text += "def " + signature(i) + ":\n    " + json::quoted(doc(i)) + "\n    return call_tool(" +
-            json::quoted(tools_[i].name) + ", {";
+    text += "def " + signature(i, /*has_types=*/false) + ":\n    " + json::quoted(doc(i)) +
+            "\n    return call_tool(" + json::quoted(tools_[i].name) + ", {";
     for (const Parameter& one : functions_[i].parameters) {
       if (one.is_plain) text += json::quoted(one.name) + ": " + one.name + ", ";
     }

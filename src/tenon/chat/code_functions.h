@@ -15,6 +15,10 @@ namespace tenon::chat {
 /// `Literal["a", "b"]`; "Any" for what has no such name.
 [[nodiscard]] std::string python_type(const json::Value& schema);
 
+/// Whether the request goes on with code of an earlier answer: its calls are there, and the
+/// assistant's last message has it without a result.
+[[nodiscard]] bool goes_on_with_code(const message::ChatRequest& request);
+
 /// The functions of one request.
 class CodeFunctions {
  public:
@@ -55,7 +59,7 @@ class CodeFunctions {
     std::vector<Parameter> parameters;  // those that are required first
     bool takes_more = false;            // arguments that are no parameters of the function
   };
-  [[nodiscard]] std::string signature(std::size_t index) const;
+  [[nodiscard]] std::string signature(std::size_t index, bool has_types) const;
   [[nodiscard]] std::string doc(std::size_t index) const;
 
   std::vector<message::Tool> tools_;

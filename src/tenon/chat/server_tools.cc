@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <map>
 #include <mutex>
 #include <optional>
@@ -1120,6 +1121,9 @@ class ServerTools final : public ModelBefore {
       return refuse(Errc::unsupported, "no tool-call format is known for this model", "tools",
                     "tools_not_supported");
     }
+    if (auto checked = check_code_tools(request); !checked) {
+      return Failure<Refusal>(std::move(checked.error()));
+    }
     if (!takes_tools(request)) {
       if (request.code && leaves_room_for_code(request)) {
         return refuse(Errc::unsupported,
@@ -1164,6 +1168,18 @@ class ServerTools final : public ModelBefore {
   static bool only_direct(const ChatRequest& request) {
     return std::ranges::all_of(request.tools, &Tool::for_model);
   }
+  // The schemas of tools that only code may call, as check_schemas() does it for the others.
+  [[nodiscard]] Result<void, Refusal> check_code_tools(const ChatRequest& request) const {
+    for (std::size_t i = 0; i < request.tools.size(); ++i) {
+      const Tool& tool = request.tools[i];
+      if (tool.for_model || tool.parameters.is_null()) continue;
+      const CompiledSchemas::Compiled schema = common_->schemas->of(tool.parameters);
+      if (*schema || schema->error().code != Errc::invalid) continue;
+      return refuse(Errc::invalid, "tool '" + tool.name + "': " + schema->error().message,
+                    "tools[" + std::to_string(i) + "].function.parameters", "invalid_value");
+    }
+    return {};
+  }
   // Whether nothing in the request itself says that there is no code in its answer.
   static bool leaves_room_for_code(const ChatRequest& request) {
     return !request.continuation && request.prefill.empty() && request.prompt_token_ids.empty() &&
@@ -1195,8 +1211,10 @@ class ServerTools final : public ModelBefore {
                             constrained_by != engine::ConstrainedBy::json_schema;
     return format() != nullptr && common_->options.max_rounds > 1 && !request.continuation &&
            request.prefill.empty() && request.prompt_token_ids.empty() &&
-           (request.tool_choice.mode != message::ToolMode::none || !request.decisions.empty()) &&
-           (request.tool_choice.allowed.empty() || !request.servers.empty()) &&
+           (request.tool_choice.mode != message::ToolMode::none || !request.decisions.empty() ||
+            goes_on_with_code(request)) &&
+           (request.tool_choice.allowed.empty() || !request.servers.empty() ||
+            goes_on_with_code(request)) &&
            (!holds_text || holds_both);
   }
   // The functions of the request's code; null: it has none.
@@ -1231,6 +1249,19 @@ std::vector<std::string> names_of_no_tool(const std::vector<std::string>& names,
     });
   });
   return left;
+}
+
+std::vector<std::string> names_that_wait(const std::vector<std::string>& names,
+                                         const ToolSet& tools,
+                                         const message::Approvals& approvals) {
+  std::vector<std::string> waiting;
+  std::ranges::copy_if(names, std::back_inserter(waiting), [&](const std::string& name) {
+    return std::ranges::any_of(tools.list(), [&](const Tool& tool) {
+      const ToolOrigin& origin = *tools.origin(tool.name);
+      return names_tool({name}, tool.name, origin) && needs_approval(approvals, tool.name, origin);
+    });
+  });
+  return waiting;
 }
 
 std::shared_ptr<Model> with_server_tools(std::shared_ptr<Model> inner,

@@ -38,6 +38,10 @@ struct ServerToolsOptions {
 /// in a list of message::Approvals they have no effect.
 [[nodiscard]] std::vector<std::string> names_of_no_tool(const std::vector<std::string>& names,
                                                         const ToolSet& tools);
+/// Those of `names` that a tool of `tools` has whose calls wait for an approval.
+[[nodiscard]] std::vector<std::string> names_that_wait(const std::vector<std::string>& names,
+                                                       const ToolSet& tools,
+                                                       const message::Approvals& approvals);
 
 /// `inner`, with the tools of `tools` added to those of each request. It runs calls of them itself
 /// and goes on with their results, until there is an answer or a call of one of the client's tools.

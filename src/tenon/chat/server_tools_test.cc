@@ -105,6 +105,9 @@ TEST(ServerTools, ToldAreNamesOfNoTool) {
   EXPECT_EQ(
       names_of_no_tool({"get_weather", "get_wether", "get.it", "get_it", "town"}, tools.tools()),
       (std::vector<std::string>{"get_wether", "town"}));
+  EXPECT_EQ(names_that_wait({"get_weather", "get_wether", "get.it"}, tools.tools(),
+                            {.rule = message::Approvals::Rule::never, .always = {"get_it"}}),
+            std::vector<std::string>{"get.it"});
 }
 
 // "Runs" code that calls one tool, whose name and arguments are the code.
@@ -145,6 +148,20 @@ TEST(ServerTools, tool_calling_CodeCallsTheToolsThatItMay) {
     EXPECT_EQ(told.find("rain in Rome") != told.npos, may) << told;
     EXPECT_EQ(told.find("there is no tool \"get_weather\" that code may call") != told.npos, !may);
   }
+}
+
+// They are checked as those of other tools are, although no mask is made of them.
+TEST(ServerTools, tool_calling_SchemasOfToolsOfCodeAreChecked) {
+  Server server({{"Done."}}, {.code = std::make_shared<OneCall>()});
+  message::ChatRequest request{.code = message::CodeTool{.name = "run", .type = "t"}};
+  request.tools = {{.name = "theirs",
+                    .parameters = *json::parse(R"({"type": 3})"),
+                    .for_model = false,
+                    .for_code = true}};
+  request.messages = {{.role = message::Role::user, .content = "Hi"}};
+  const auto started = server.model->start(request, std::make_shared<EventQueue>());
+  ASSERT_FALSE(started);
+  EXPECT_EQ(started.error().param, "tools[0].function.parameters");
 }
 
 // A tool that only code may call is offered in no other way, also where there is no code.
