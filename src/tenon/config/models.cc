@@ -221,21 +221,29 @@ Expected<std::shared_ptr<chat::Toolbox>> hosted_toolbox(const ModelConfig& confi
 }
 
 // A misspelt name in a list of approvals has no effect, and the tool that it was to guard runs
-// without a question. Only here is it known which tools there are.
-void warn_of_approvals(const ModelConfig& config, const chat::ToolSet& tools,
-                       const std::string& tool_names, const chat::Toolbox& toolbox) {
+// without a question; one in code_calls is of no function. Only here is it known which tools there
+// are.
+void warn_of_names(const ModelConfig& config, const chat::ToolSet& tools,
+                   const std::string& tool_names, const chat::Toolbox& toolbox) {
   std::string there = " runs here; there are: " +
                       (tool_names.empty() ? "none" : std::string(log::content(tool_names)));
   for (const auto& [server, why] : toolbox.silent_sources()) {
     there += "; the server " + server + " has not told its tools";
   }
   using List = std::pair<std::string_view, const std::vector<std::string>*>;
-  for (const auto& [key, names] : {List("approve_always", &config.approve_always),
-                                   List("approve_never", &config.approve_never)}) {
+  for (const auto& [key, names] :
+       {List("approve_always", &config.approve_always),
+        List("approve_never", &config.approve_never), List("code_calls", &config.code_calls)}) {
     for (const std::string& name : chat::names_of_no_tool(*names, tools)) {
       log::warn("model '" + config.name + "': no tool " + json::quoted(name) + " of " +
                 std::string(key) + there);
     }
+  }
+  for (const std::string& name :
+       chat::names_that_wait(config.code_calls, tools, approvals_of(config))) {
+    log::warn(
+        "model '" + config.name + "': code cannot call the tool " + json::quoted(name) +
+        " of code_calls, since its calls wait for an approval: name it in approve_never alone");
   }
 }
 
@@ -271,7 +279,7 @@ Expected<std::shared_ptr<chat::Toolbox>> server_toolbox(const ModelConfig& confi
   }
   log::info("model " + config.name + " runs these tools here: " +
             (names.empty() ? "none" : std::string(log::content(names))));
-  warn_of_approvals(config, tools, names, *toolbox);
+  warn_of_names(config, tools, names, *toolbox);
   return toolbox;
 }
 
