@@ -47,7 +47,7 @@ inline constexpr auto kErrors = std::to_array<ErrorRow>({
     {"tools_not_supported", 400, ParamKind::field,
      "no tool-call format is known for the model: ask another one, or without tools"},
     {"code_execution_off", 400, ParamKind::field,
-     "leave the tool out, or set `code_execution = true` for the model"},
+     "leave out what needs code, or set `code_execution = true` for the model"},
     {"bad_request", 400, ParamKind::none, "what came is not HTTP/1.1"},
     {"transfer_encoding_unsupported", 400, ParamKind::none,
      "send the body with its length, or chunked"},

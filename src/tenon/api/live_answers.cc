@@ -8,6 +8,7 @@
 
 #include "tenon/api/secrets.h"
 #include "tenon/base/log.h"
+#include "tenon/chat/code_functions.h"
 
 namespace tenon::api {
 namespace {
@@ -29,7 +30,30 @@ void tell_left_out(Call& call, Asked& asked) {
   add_left_out(call, asked.left_out);
 }
 
+// Whether something of the request can be called by code alone, the code itself is demanded, or
+// code of an earlier answer waits.
+bool needs_code(const message::ChatRequest& chat) {
+  const auto is_for_code_alone = [](const auto& tool) { return tool.for_code && !tool.for_model; };
+  const bool is_only_one = chat.tools.empty() && chat.servers.empty();
+  return std::ranges::any_of(chat.tools, is_for_code_alone) ||
+         std::ranges::any_of(chat.servers, is_for_code_alone) ||
+         (chat.tool_choice.mode == message::ToolMode::required && is_only_one) ||
+         chat::goes_on_with_code(chat);
+}
+
 }  // namespace
+
+void leave_out_code(message::ChatRequest& chat, std::vector<message::Diagnostic>& left_out,
+                    const chat::Model& model) {
+  if (!chat.code || model.runs_code() || needs_code(chat)) return;
+  left_out.push_back({.code = std::string(kLeftOut),
+                      .message = "the tool " + json::quoted(chat.code->name) + " is left out: " +
+                                 json::quoted(model.name()) + " runs no code (docs/code-tools.md)",
+                      .path = "tools"});
+  chat.code.reset();
+  for (message::Tool& tool : chat.tools) tool.for_code = false;
+  for (message::HostedServer& server : chat.servers) server.for_code = false;
+}
 
 std::optional<ApiError> refused_by(const message::ChatRequest& chat, const chat::Model& model) {
   if (chat.code && !model.runs_code()) {

@@ -29,7 +29,12 @@ struct Asked {
   json::Object found{};                         ///< record::Heading::found
 };
 
-/// Why the model cannot accept the request's field for recursive models.
+/// Leaves out the tool that runs code where the model runs none and nothing of the request needs
+/// it, as other tools are that a client expects of its server. `left_out` says so.
+void leave_out_code(message::ChatRequest& chat, std::vector<message::Diagnostic>& left_out,
+                    const chat::Model& model);
+
+/// Why the model cannot accept the request: its field for recursive models, or its code.
 [[nodiscard]] std::optional<ApiError> refused_by(const message::ChatRequest& chat,
                                                  const chat::Model& model);
 

@@ -73,9 +73,12 @@ void with_model(ServiceParts& parts, Call& call, Request request, Use use) {
   const std::string name = request.chat.model;
   // std::function must be copyable, which a request need not be.
   auto shared = std::make_shared<Request>(std::move(request));
-  parts.door.enter(name, call,
-                   [shared = std::move(shared), use = std::move(use)](
-                       Call& own, chat::Model& model) { use(own, model, *shared); });
+  parts.door.enter(
+      name, call,
+      [shared = std::move(shared), use = std::move(use)](Call& own, chat::Model& model) {
+        leave_out_code(shared->chat, shared->left_out, model);
+        use(own, model, *shared);
+      });
 }
 
 /// The name of the format in which the model writes tool calls; "" if it has none.
