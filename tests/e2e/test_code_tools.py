@@ -204,7 +204,8 @@ def test_budgets_end_what_code_does(more, code, says, tmp_path):
 
 
 @pytest.mark.parametrize("settings, tools, says", [
-    ("", [CODE], "code_execution = true"),
+    ("", [CODE, weather(allowed_callers=ONLY_CODE)], "code_execution = true"),
+    (ON, [CODE, weather(input_schema={"properties": {"a": {"type": []}}}, allowed_callers=ONLY_CODE)], "'get_weather': /properties/a/type: must"),
     (ON, [weather(allowed_callers=ONLY_CODE)], "tools has none that runs code"),
     (ON, [CODE, weather(allowed_callers=[])], "must name who may call"),
     (ON, [CODE, weather(allowed_callers=["friends"])], "direct"),
@@ -315,8 +316,59 @@ def test_responses_refuse_tools_that_nothing_could_call(tmp_path):
         of_openai(server).responses.create(model="scripted", input="Hi", tools=[of_responses(allowed_callers=["programmatic"])])
     assert "programmatic_tool_calling" in str(refused.value)
     with house(tmp_path, writes_program("print(1)")) as (server, _), pytest.raises(openai.BadRequestError) as refused:
-        of_openai(server).responses.create(model="scripted", input="Hi", tools=[PROGRAM])
+        of_openai(server).responses.create(model="scripted", input="Hi", tools=[PROGRAM, of_responses(allowed_callers=["programmatic"])])
     assert refused.value.code == "code_execution_off"
+
+
+def test_code_that_nothing_needs_is_left_out(tmp_path):
+    """Agents send the tool as a matter of course, also to a model that runs no code."""
+    both = ["direct", *ONLY_CODE]
+    with house(tmp_path, lambda prompt: "Hello.") as (server, upstream):
+        client = of_anthropic(server)
+        asked = {"model": "scripted", "messages": [{"role": "user", "content": "Hi"}], "tools": [CODE, weather(allowed_callers=both)]}
+        raw = client.messages.with_raw_response.create(**asked, max_tokens=100)
+        said = raw.parse()
+        assert said.content[0].text == "Hello." and said.container is None and raw.headers["x-tenon-left-out"] == "tools"
+        assert [one["message"] for one in said.tenon["repairs"]] == [
+            'the tool "code_execution" is left out: "scripted" runs no code (docs/code-tools.md)']
+        assert set(listed(upstream.prompts[0])) == {"get_weather"}
+        assert client.messages.count_tokens(**asked).input_tokens > 0
+        said = of_openai(server).responses.create(model="scripted", input="Hi", tools=[PROGRAM])
+        assert said.output_text == "Hello." and "run_code" not in upstream.prompts[-1]
+        with pytest.raises(anthropic.BadRequestError) as refused:
+            client.messages.create(**{**asked, "tools": [CODE]}, max_tokens=100, tool_choice={"type": "any"})
+        assert refused.value.body["error"]["code"] == "code_execution_off"
+
+
+@pytest.mark.parametrize("choice", ["none", "book"])
+def test_code_that_waits_goes_on_whatever_tool_choice_says(choice, tmp_path):
+    """The choice is about the model's next call; the code is there already."""
+    tools = [CODE, weather(allowed_callers=ONLY_CODE), weather(name="book")]
+    messages = [{"role": "user", "content": "Warm?"}]
+    with house(tmp_path, writes("print(get_weather('Rome')['degrees'])"), more=ON) as (server, upstream):
+        asked = {"model": "scripted", "max_tokens": 1000, "tools": tools}
+        first = of_anthropic(server).messages.create(**asked, messages=messages)
+        messages += [{"role": "assistant", "content": [block.model_dump(exclude_none=True) for block in first.content]},
+                     {"role": "user", "content": [result_of(first.content[-1])]}]
+        chosen = {"type": "none"} if choice == "none" else {"type": "tool", "name": choice}
+        last = of_anthropic(server).messages.create(**asked, messages=messages, tool_choice=chosen)
+        assert printed([last]).stdout == "31\n" and results(upstream.prompts[-1]) == ["31\n"]
+
+
+def test_a_schema_of_one_tool_does_not_break_the_others(tmp_path):
+    strange = weather(name="strange", allowed_callers=ONLY_CODE, input_schema={"type": "object", "properties": {
+        "a": {"type": "integer"}, "b": {"const": 10 ** 4000}, "c": {"enum": ['\N{GRINNING FACE}"', 1e300]}}})
+    with house(tmp_path, writes("print(get_weather('Rome')['degrees'])"), more=ON) as (server, _):
+        assert printed(talk(of_anthropic(server), [CODE, strange, weather(allowed_callers=ONLY_CODE)])).stdout == "31\n"
+
+
+def test_the_log_tells_names_of_code_calls_that_code_cannot_call(tmp_path):
+    (tmp_path / "tools.json").write_text(json.dumps([{"name": name, "parameters": {}, "command": ["true"]} for name in ("count", "put")]))
+    more = ON + f'execute = "server"\ntools = "{tmp_path / "tools.json"}"\ncode_calls = ["count", "cuont", "put"]\napprove_always = ["put"]\n'
+    with house(tmp_path, lambda prompt: "Hello.", more=more) as (server, _):
+        of_anthropic(server).messages.create(model="scripted", max_tokens=100, messages=[{"role": "user", "content": "Hi"}])
+    told = [line for line in (tmp_path / "log").read_text().splitlines() if "code_calls" in line]
+    assert len(told) == 2 and 'no tool "cuont" of code_calls runs here' in told[0] and 'cannot call the tool "put" of code_calls' in told[1], told
 
 
 def test_servers_that_a_response_names_are_called_by_code(hosted, tmp_path):

@@ -108,6 +108,135 @@ TEST(CodeTools, tool_calling_ResponsesTellCodeItsCallsAndResults) {
             "s > u b{\"input\": \"text\"} = ?");
 }
 
+// A call of unknown code, or one whose id is not its own, would go lost together with its result.
+TEST(CodeTools, tool_calling_CallsThatBelongToNoCodeAreRefused) {
+  const std::string_view code =
+      R"({"type": "server_tool_use", "id": "s", "name": "code_execution", "input": {"code": "x"}})";
+  const std::string_view by_code = R"("type": "code_execution_20260120", "tool_id": "s")";
+  const auto call = [](std::string_view id, std::string_view caller) {
+    return R"(, {"type": "tool_use", "id": ")" + std::string(id) +
+           R"(", "name": "a", "input": {}, "caller": {)" + std::string(caller) + "}}";
+  };
+  const std::string other = R"("type": "code_execution_20260120", "tool_id": "other")";
+  const std::string nothing = R"("type": "code_execution_20260120")";
+  const std::string direct = R"("type": "direct", "tool_id": "other")";
+  const std::string strange = R"("type": "friend", "tool_id": "s")";
+  const std::pair<std::string, std::string_view> rows[] = {
+      {call("t", by_code) + call("u", by_code), ""},
+      {call("t", direct), ""},
+      {call("t", other), "messages[1].content[1]"},
+      {call("t", nothing), "messages[1].content[1].caller.tool_id"},
+      {call("t", strange), "messages[1].content[1].caller.type"},
+      {call("t", by_code) + call("t", by_code), "messages[1].content[2]"},
+      {", " + std::string(code), "messages[1].content[1]"}};
+  for (const auto& [more, param] : rows) {
+    const auto read = decode_messages(
+        *json::parse(R"({"model": "m", "max_tokens": 9,
+            "tools": [{"type": "code_execution_20260120"}, {"name": "a", "input_schema": {}}],
+            "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": [)" +
+                     std::string(code) + more + R"(]}, {"role": "user", "content": "and?"}]})"),
+        {});
+    EXPECT_EQ(read ? "" : read.error().param, param) << more;
+  }
+}
+
+TEST(CodeTools, tool_calling_ResponsesRefuseCallsThatBelongToNoCode) {
+  const FindResponse nothing = [](const std::string&) { return Result<Value, ApiError>(Value()); };
+  const std::string code = R"({"type": "program", "call_id": "s", "code": "x", "fingerprint": ""})";
+  const std::string call = R"({"type": "function_call", "call_id": "t", "name": "a",
+      "arguments": "{}", "caller": {"type": "program", "caller_id": "s"}})";
+  const std::pair<std::string, std::string_view> rows[] = {
+      {code + ", " + call, ""},
+      {call, "input[1]"},
+      {call + ", " + code, "input[1]"},
+      {code + ", " + call + ", " + call, "input[3]"},
+      {code + ", " + code, "input[2]"}};
+  for (const auto& [items, param] : rows) {
+    const auto read = decode_response(
+        *json::parse(R"({"model": "m", "tools": [{"type": "programmatic_tool_calling"}],
+            "input": [{"role": "user", "content": "hi"}, )" +
+                     items + "]}"),
+        "resp_1", nothing, {});
+    EXPECT_EQ(read ? "" : read.error().param, param) << items;
+  }
+}
+
+// The results of its calls would be lost. Code that has ended needs no tool.
+TEST(CodeTools, tool_calling_CodeThatWaitsNeedsTheToolThatRunsIt) {
+  for (const bool has_ended : {false, true}) {
+    const std::string end = R"(, {"role": "assistant", "content": [
+        {"type": "code_execution_tool_result", "tool_use_id": "s", "content":
+          {"type": "code_execution_result", "stdout": "", "stderr": "", "return_code": 0}}]},
+        {"role": "user", "content": "and?"})";
+    const auto read = decode_messages(*json::parse(R"({"model": "m", "max_tokens": 9,
+            "messages": [{"role": "user", "content": "hi"}, {"role": "assistant", "content": [
+              {"type": "server_tool_use", "id": "s", "name": "code_execution",
+               "input": {"code": "x"}},
+              {"type": "tool_use", "id": "t", "name": "a", "input": {},
+               "caller": {"type": "code_execution_20260120", "tool_id": "s"}}]},
+            {"role": "user", "content": [
+              {"type": "tool_result", "tool_use_id": "t", "content": "one"},
+              {"type": "text", "text": "Go on."}]})" +
+                                                   (has_ended ? end : std::string()) + "]}"),
+                                      {});
+    EXPECT_EQ(read ? "" : read.error().param, has_ended ? "" : "tools");
+  }
+}
+
+// A grammar is not checked where code calls a tool.
+TEST(CodeTools, tool_calling_ToolsOfCodeHaveNoGrammar) {
+  const FindResponse nothing = [](const std::string&) { return Result<Value, ApiError>(Value()); };
+  for (const std::string_view callers : {R"(["direct"])", R"(["direct", "programmatic"])"}) {
+    const auto read = decode_response(*json::parse(R"({"model": "m", "input": "hi", "tools": [
+            {"type": "programmatic_tool_calling"}, {"type": "custom", "name": "b",
+             "format": {"type": "grammar", "syntax": "regex", "definition": "[0-9]+"},
+             "allowed_callers": )" + std::string(callers) +
+                                                   "}]}"),
+                                      "resp_1", nothing, {});
+    EXPECT_EQ(read ? "" : read.error().param,
+              callers == R"(["direct"])" ? "" : "tools[1].allowed_callers");
+  }
+}
+
+// A tool of code is enough for tool_choice to demand a call.
+TEST(CodeTools, tool_calling_CodeAloneCanBeDemanded) {
+  const auto read = decode_messages(
+      *json::parse(
+          R"({"model": "m", "max_tokens": 9, "messages": [{"role": "user", "content": ""}],
+              "tools": [{"type": "code_execution_20260120"}], "tool_choice": {"type": "any"}})"),
+      {});
+  EXPECT_TRUE(read) << read.error().message;
+}
+
+// Many calls and results take no longer than their number; with its square this takes minutes.
+TEST(CodeTools, tool_calling_ManyCallsOfCodeAreReadInLinearTime) {
+  json::Array calls{json::Object{{"type", "server_tool_use"},
+                                 {"id", "s"},
+                                 {"name", "code_execution"},
+                                 {"input", json::Object{{"code", "x"}}}}};
+  json::Array results;
+  for (int i = 0; i < 50'000; ++i) {
+    const std::string id = "toolu_" + std::to_string(i);
+    calls.push_back(json::Object{
+        {"type", "tool_use"},
+        {"id", id},
+        {"name", "a"},
+        {"input", json::Object{}},
+        {"caller", json::Object{{"type", "code_execution_20260120"}, {"tool_id", "s"}}}});
+    results.push_back(json::Object{{"type", "tool_result"}, {"tool_use_id", id}});
+  }
+  const auto read = decode_messages(
+      json::Object{{"model", "m"},
+                   {"max_tokens", 9},
+                   {"tools", json::Array{json::Object{{"type", "code_execution_20260120"}}}},
+                   {"messages", json::Array{json::Object{{"role", "user"}, {"content", "hi"}},
+                                            json::Object{{"role", "assistant"}, {"content", calls}},
+                                            json::Object{{"role", "user"}, {"content", results}}}}},
+      {});
+  ASSERT_TRUE(read) << read.error().message;
+  EXPECT_EQ(read->chat.code_calls.back().result, "");
+}
+
 struct CodeRefusedRow {
   const char* name;
   const char* tools;
@@ -131,6 +260,8 @@ TEST(CodeTools, tool_calling_WhatFitsNothingIsRefused) {
        "tools[0].allowed_callers"},
       {"CodeTwice", R"({"type": "code_execution_20260120"}, {"type": "code_execution_20250825"})",
        "", "tools[1]"},
+      {"AnotherName", R"({"type": "code_execution_20260120", "name": "run"})", "", "tools[0].name"},
+      {"NoDate", R"({"type": "code_execution_latest"})", "", "tools[0].type"},
       {"TheSameName",
        R"({"type": "code_execution_20260120"}, {"name": "code_execution", "input_schema": {}})", "",
        "tools"},

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 #include <limits>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,6 +37,8 @@ using message::ResponseFormat;
 using message::Role;
 using message::Tool;
 using message::ToolMode;
+
+constexpr std::string_view kCodeName = "code_execution";
 
 /// Reads one request.
 class MessagesDecoder : public RequestReader {
@@ -80,6 +83,7 @@ class MessagesDecoder : public RequestReader {
   bool user_blocks(const json::Array& blocks, const std::string& path);
   bool assistant_blocks(const json::Array& blocks, const std::string& path, Message& out);
   bool tool_use(const Value& block, const std::string& path, Message& out);
+  bool caller(const Value& block, const std::string& path, std::optional<std::string>& code_id);
   bool tool_result(const Value& block, const std::string& path);
   bool mcp_use(const Value& block, const std::string& path, Message& out);
   bool mcp_result(const Value& block, const std::string& path);
@@ -254,7 +258,7 @@ bool MessagesDecoder::assistant_blocks(const json::Array& blocks, const std::str
     } else if (type == "mcp_tool_use") {
       is_right = mcp_use(blocks[i], where, out);
     } else if (type == "server_tool_use" && present(blocks[i], "name") != nullptr &&
-               *present(blocks[i], "name") == Value("code_execution")) {
+               *present(blocks[i], "name") == Value(kCodeName)) {
       is_right = code_use(blocks[i], where, out);
     } else if (type == "mcp_tool_result" || type == "code_execution_tool_result") {
       if (!out.parts.empty() || !out.tool_calls.empty() || !out.reasoning.empty()) {
@@ -292,15 +296,29 @@ bool MessagesDecoder::tool_use(const Value& block, const std::string& path, Mess
   const bool is_text = object && object->if_object() != nullptr;
   if (input == nullptr || !(is_text || kind(*input, Kind::object, in(path, "input")))) return false;
   call.arguments = json::to_string(is_text ? *object : *input);
-  const Value* const caller = present(block, "caller");
-  const Value* const by =
-      caller == nullptr || caller->if_object() == nullptr ? nullptr : present(*caller, "tool_id");
-  if (by != nullptr && by->if_string() != nullptr) {
-    add_code_call(*by->if_string(), std::move(call));
-  } else {
-    out.tool_calls.push_back(std::move(call));
-  }
+  std::optional<std::string> code_id;
+  if (!caller(block, path, code_id)) return false;
+  if (code_id) return add_code_call(*std::move(code_id), std::move(call), path);
+  out.tool_calls.push_back(std::move(call));
   return true;
+}
+
+// `{"type": "direct"}`, or `{"type": "code_execution_20260120", "tool_id"}` for a call of code.
+bool MessagesDecoder::caller(const Value& block, const std::string& path,
+                             std::optional<std::string>& code_id) {
+  const Value* const given = present(block, "caller");
+  if (given == nullptr) return true;
+  const std::string where = in(path, "caller");
+  std::string type;
+  if (!kind(*given, Kind::object, where) || !only(*given, where, {"type", "tool_id"}) ||
+      !required_string(*given, where, "type", type)) {
+    return false;
+  }
+  if (type == "direct") return true;
+  if (is_code_type(type)) return required_string(*given, where, "tool_id", code_id.emplace());
+  return fail(
+      "invalid_value", in(where, "type"),
+      in(where, "type") + " must be direct or like code_execution_20260120, not " + shown(type));
 }
 
 // Code that the model has written in an earlier answer.
@@ -310,7 +328,7 @@ bool MessagesDecoder::code_use(const Value& block, const std::string& path, Mess
   if (!required_string(block, path, "id", call.id)) return false;
   if (!required_string(block, path, "name", call.name)) return false;
   const Value* input = required(block, path, "input", Kind::object);
-  if (input == nullptr) return false;
+  if (input == nullptr || !add_code(call.id, path)) return false;
   call.arguments = json::to_string(*input);
   out.tool_calls.push_back(std::move(call));
   return true;
@@ -550,11 +568,18 @@ bool MessagesDecoder::runs_code(const Value& value, const std::string& path) {
     const std::string where = in(path, "allowed_callers");
     return fail("invalid_value", where, where + " must have \"direct\": the model begins its code");
   }
-  std::string name = "code_execution";
-  if (!optional_string(value, path, "name", name) || !is_tool_name(name, in(path, "name"))) {
-    return false;
+  const std::string& type = *value.find("type")->if_string();
+  if (!is_code_type(type)) {
+    const std::string where = in(path, "type");
+    return fail("invalid_value", where,
+                where + " " + shown(type) +
+                    " is not known: code is run by types like "
+                    "code_execution_20260120");
   }
-  return code_tool(path, std::move(name), *value.find("type")->if_string());
+  // Later requests have calls of it by this name alone.
+  const Value* const name = present(value, "name");
+  if (name != nullptr && !one_of(*name, in(path, "name"), {kCodeName})) return false;
+  return code_tool(path, std::string(kCodeName), type);
 }
 
 bool MessagesDecoder::tool_choice(const Value& value) {

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "tenon/chat/code_functions.h"
 #include "tenon/format/input_grammar.h"
 #include "tenon/message/build.h"
 
@@ -406,7 +407,7 @@ bool RequestReader::chosen_name(const Value& value, const std::string& path, boo
 // Tools of a server are known once it is asked, so a request with a server may demand a call.
 bool RequestReader::choice_fits_tools() {
   if (chat_.tool_choice.mode != ToolMode::required || !chat_.tools.empty() ||
-      !chat_.servers.empty()) {
+      !chat_.servers.empty() || chat_.code) {
     return true;
   }
   return fail("invalid_value", "tool_choice",
@@ -635,7 +636,6 @@ bool RequestReader::argument_order(const Value& value, const std::string& path) 
   return true;
 }
 
-// Sorting keeps this fast for kMaxTools tools.
 bool RequestReader::callers(const Value& value, const std::string& path, bool& for_model,
                             bool& for_code) {
   const Value* const given = present(value, "allowed_callers");
@@ -692,28 +692,67 @@ bool RequestReader::code_fits() {
     }
   }
   for (const message::HostedServer& server : chat_.servers) {
-    if (server.for_model || chat_.code) continue;
-    return fail("invalid_value", "tools",
-                "only code may call the tools of " + shown(server.label) +
-                    " (allowed_callers), but tools has none that runs code");
+    if (server.for_model) continue;
+    const std::string about =
+        "only code may call the tools of " + shown(server.label) + " (allowed_callers), ";
+    if (!chat_.code) {
+      return fail("invalid_value", "tools", about + "but tools has none that runs code");
+    }
+    if (std::ranges::find(chat_.chosen_tools, server.label, &message::ServerTool::server) !=
+        chat_.chosen_tools.end()) {
+      return fail("invalid_value", "tool_choice", about + "so tool_choice cannot name them");
+    }
   }
-  return true;
+  add_late_results();  // one of them may be the code's
+  if (chat_.code || !chat::goes_on_with_code(chat_)) return true;
+  return fail("invalid_value", "tools",
+              "code of an earlier answer waits for its calls, but tools has none that runs code: "
+              "send the tools of that request again");
 }
 
-void RequestReader::add_code_call(std::string code_id, message::ToolCall call) {
+bool RequestReader::is_code_type(std::string_view type) {
+  constexpr std::string_view kBegin = "code_execution_";
+  constexpr std::size_t kDateBytes = 8;
+  return type.size() == kBegin.size() + kDateBytes && type.starts_with(kBegin) &&
+         type.find_first_not_of("0123456789", kBegin.size()) == type.npos;
+}
+
+bool RequestReader::add_code(const std::string& id, const std::string& path) {
+  return codes_.insert(id).second ||
+         fail("invalid_value", path,
+              path + " has the id " + shown(id) + ", which other code before it has");
+}
+
+// Which code a call is of and which call a result is of is told by ids alone, so each must say it.
+bool RequestReader::add_code_call(std::string code_id, message::ToolCall call,
+                                  const std::string& path) {
+  if (!codes_.contains(code_id)) {
+    return fail("invalid_value", path,
+                path + " was called by the code " + shown(code_id) +
+                    ", which does not stand before it: send that code, too");
+  }
+  if (!at_most(kMaxCodeCalls, chat_.code_calls.size() + 1, path, "calls that code has made")) {
+    return false;
+  }
+  if (!code_calls_.emplace(call.id, chat_.code_calls.size()).second) {
+    return fail("invalid_value", path,
+                path + " has the id " + shown(call.id) + ", which another call of code has");
+  }
   chat_.code_calls.push_back(
       {.code_id = std::move(code_id), .call = std::move(call), .result = {}, .is_error = false});
+  return true;
 }
 
 bool RequestReader::take_code_result(const message::Message& message) {
-  const auto found = std::ranges::find(chat_.code_calls, message.tool_call_id,
-                                       [](const auto& one) { return one.call.id; });
-  if (found == chat_.code_calls.end()) return false;
-  found->result = message.text();
-  found->is_error = message.extra.contains("is_error");
+  const auto found = code_calls_.find(message.tool_call_id);
+  if (found == code_calls_.end()) return false;
+  message::CodeCall& call = chat_.code_calls[found->second];
+  call.result = message.text();
+  call.is_error = message.extra.contains("is_error");
   return true;
 }
 
+// Sorting keeps this fast for kMaxTools tools.
 bool RequestReader::each_name_once() {
   std::vector<std::string_view> names;
   for (const message::Tool& tool : chat_.tools) names.push_back(tool.name);

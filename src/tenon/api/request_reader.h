@@ -118,6 +118,7 @@ inline constexpr std::size_t kMaxServerHeaders = 32;
 inline constexpr std::size_t kMaxServerUrl = 2048;
 inline constexpr std::size_t kMaxHeaderBytes = std::size_t{8} << 10;
 inline constexpr std::size_t kMaxDecisions = 256;
+inline constexpr std::size_t kMaxCodeCalls = std::size_t{1} << 16;
 
 /// Base of the dialects' decoders: reads fields that they share into `chat_`.
 class RequestReader : protected FieldReader {
@@ -318,8 +319,12 @@ class RequestReader : protected FieldReader {
   bool code_tool(const std::string& path, std::string name, std::string type);
   /// Whether the request's tools fit its code tool, if it has one. Call it when all is read.
   bool code_fits();
-  /// A call that code has made in an earlier answer.
-  void add_code_call(std::string code_id, message::ToolCall call);
+  /// Whether a tool of this type runs code: "code_execution_" and a date, of any date.
+  [[nodiscard]] static bool is_code_type(std::string_view type);
+  /// Code of an earlier answer. Its id must be new.
+  bool add_code(const std::string& id, const std::string& path);
+  /// A call that such code has made. Its id must be new, and the code's one that is known.
+  bool add_code_call(std::string code_id, message::ToolCall call, const std::string& path);
   /// Gives such a call its result; false: `message` answers another call.
   bool take_code_result(const message::Message& message);
   /// Reads `defer_loading`: the tool is searched for instead of listed.
@@ -404,6 +409,8 @@ class RequestReader : protected FieldReader {
   std::size_t last_other_ = 0;        // the last message that is no result
   // Results of calls that other messages follow, by the index of the message with the call.
   std::multimap<std::size_t, message::Message> late_results_;
+  std::set<std::string, std::less<>> codes_;       // ids of code
+  std::map<std::string, std::size_t> code_calls_;  // where in chat_.code_calls, by the call's id
   // Decisions on calls that were decided on before: the call's id and the path of the first one.
   std::map<std::string, std::string> repeated_decisions_;
 };

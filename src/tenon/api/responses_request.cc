@@ -163,7 +163,8 @@ class ResponsesDecoder : public RequestReader {
   bool result(const Value& value, const std::string& path);
   bool thought(const Value& value, const std::string& path);
   bool reference(const Value& value, const std::string& path);
-  bool caller(const Value& value, const std::string& path, std::string& code_id);
+  bool caller(const Value& value, const std::string& path, std::optional<std::string>& code_id);
+  bool grammar_fits(const Tool& tool, const std::string& path);
   bool program(const Value& value, const std::string& path);
   bool program_output(const Value& value, const std::string& path);
   bool client_call(const ClientTool& tool, const Value& value, const std::string& path);
@@ -555,7 +556,8 @@ bool ResponsesDecoder::texts(const Value& value, const std::string& path, Parts 
 }
 
 // `caller` says who has called the tool: the model, or code of an item `program`.
-bool ResponsesDecoder::caller(const Value& value, const std::string& path, std::string& code_id) {
+bool ResponsesDecoder::caller(const Value& value, const std::string& path,
+                              std::optional<std::string>& code_id) {
   const Value* given = present(value, "caller");
   if (given == nullptr) return true;
   const std::string where = in(path, "caller");
@@ -563,7 +565,7 @@ bool ResponsesDecoder::caller(const Value& value, const std::string& path, std::
     return false;
   const std::string_view type = required_word(*given, where, "type", {"direct", "program"});
   if (type.empty() || type == "direct") return !type.empty();
-  return required_string(*given, where, "caller_id", code_id);
+  return required_string(*given, where, "caller_id", code_id.emplace());
 }
 
 // `{"type": "program", "call_id", "code", "fingerprint"}`: code that the model has written.
@@ -574,6 +576,7 @@ bool ResponsesDecoder::program(const Value& value, const std::string& path) {
   if (!required_string(value, path, "call_id", call.id)) return false;
   if (!required_string(value, path, "code", code)) return false;
   call.arguments = json::to_string(json::Object{{"code", std::move(code)}});
+  if (!add_code(call.id, path)) return false;
   has_read_ = true;
   assistant(/*says_more=*/false).tool_calls.push_back(std::move(call));
   return true;
@@ -601,7 +604,7 @@ bool ResponsesDecoder::call(const Value& value, const std::string& path, bool is
     return false;
   }
   message::ToolCall call;
-  std::string code_id;
+  std::optional<std::string> code_id;
   std::string said;
   if (!caller(value, path, code_id)) return false;
   if (!required_string(value, path, "call_id", call.id)) return false;
@@ -613,10 +616,7 @@ bool ResponsesDecoder::call(const Value& value, const std::string& path, bool is
   }
   call.arguments = is_custom ? message::arguments_of(said) : std::move(said);
   has_read_ = true;
-  if (!code_id.empty()) {
-    add_code_call(std::move(code_id), std::move(call));
-    return true;
-  }
+  if (code_id) return add_code_call(*std::move(code_id), std::move(call), path);
   assistant(/*says_more=*/false).tool_calls.push_back(std::move(call));
   return true;
 }
@@ -762,7 +762,7 @@ bool ResponsesDecoder::result(const Value& value, const std::string& path) {
     return false;
   }
   Message message{.role = Role::tool};
-  std::string code_id;
+  std::optional<std::string> code_id;
   if (!caller(value, path, code_id)) return false;
   if (!required_string(value, path, "call_id", message.tool_call_id)) return false;
   if (!optional_string(value, path, "name", message.name)) return false;
@@ -949,11 +949,21 @@ bool ResponsesDecoder::tool_within(std::string_view name_space, const Value& val
                 {"type", "name", "description", "format", "allowed_callers", "async",
                  "defer_loading"}) &&
            custom_tool(value, path, /*nests_grammar=*/false, out) && deferral(value, path, out) &&
-           callers(value, path, out.for_model, out.for_code);
+           callers(value, path, out.for_model, out.for_code) && grammar_fits(out, path);
   }
   return fail("invalid_value", in(path, "type"),
               in(path, "type") + " " + shown(type) +
                   " is not known: tools with parameters have the type function");
+}
+
+// A mask holds what the model writes itself; what code computes is held by schemas alone.
+bool ResponsesDecoder::grammar_fits(const Tool& tool, const std::string& path) {
+  if (!tool.for_code || !tool.grammar) return true;
+  const std::string where = in(path, "allowed_callers");
+  return fail("invalid_value", where,
+              where +
+                  " cannot have \"programmatic\": no grammar is checked where code calls a "
+                  "tool, so leave it or format out");
 }
 
 // A word, `{"type": "allowed_tools", "mode", "tools"}`, or one tool that must be called.

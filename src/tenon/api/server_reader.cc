@@ -246,6 +246,15 @@ bool RequestReader::mcp_tool(const Value& value, const std::string& path) {
     if (!approval_rule(*given, in(path, "require_approval"), server.approvals)) return false;
   }
   if (!callers(value, path, server.for_model, server.for_code)) return false;
+  // A call that waits for an approval would have to end the code.
+  if (!server.for_model && server.approvals.rule == Approvals::Rule::always &&
+      server.approvals.never.empty()) {
+    const std::string where = in(path, "allowed_callers");
+    return fail("invalid_value", where,
+                where +
+                    " lets only code call tools whose calls wait for an approval, which code "
+                    "cannot: add \"require_approval\": \"never\"");
+  }
   return add_server(std::move(server), path, in(path, "server_url"));
 }
 

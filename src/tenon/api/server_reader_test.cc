@@ -112,6 +112,15 @@ TEST(ServerReader, RefusesWhatIsNotAllowedOrWrong) {
       {"TwoAuthorizations",
        mcp_tool_with(at + R"(, "headers": {"AUTHORIZATION": "x"}, "authorization": "y")"),
        "tools[0].authorization", "invalid_value"},
+      {"OnlyCodeAndAnApproval",
+       mcp_tool_with(
+           at + R"(, "allowed_callers": ["programmatic"]}, {"type": "programmatic_tool_calling")"),
+       "tools[0].allowed_callers", "invalid_value"},
+      {"ChosenAndOnlyForCode",
+       mcp_tool_with(at + R"(, "require_approval": "never", "allowed_callers": ["programmatic"]},
+                              {"type": "programmatic_tool_calling")") +
+           R"(, "tool_choice": {"type": "mcp", "server_label": "a"})",
+       "tool_choice", "invalid_value"},
       {"OddApproval", mcp_tool_with(at + R"(, "require_approval": "maybe")"),
        "tools[0].require_approval", "invalid_value"},
       {"OddLabel",
