@@ -1,10 +1,14 @@
 #include "tenon/rlm/code_interpreter.h"
 
+#include <exception>
+#include <functional>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "tenon/base/log.h"
 #include "tenon/rlm/repl.h"
 
 namespace tenon::rlm {
@@ -17,11 +21,16 @@ constexpr std::uint64_t kSeed = 1;  // a run that is made anew must do the same
 /// What stops a job, wherever it is: before its worker starts, or while that runs.
 class Brake {
  public:
-  /// False: the job has been stopped already.
-  [[nodiscard]] bool hold(Repl* repl) {
+  /// From now on stop() interrupts `repl`, which must live until release(). False: the job has been
+  /// stopped already.
+  [[nodiscard]] bool hold(Repl& repl) {
     const std::lock_guard lock(mutex_);
-    repl_ = repl;
+    repl_ = is_stopped_ ? nullptr : &repl;
     return !is_stopped_;
+  }
+  void release() {
+    const std::lock_guard lock(mutex_);
+    repl_ = nullptr;
   }
   void stop() {
     const std::lock_guard lock(mutex_);
@@ -33,6 +42,33 @@ class Brake {
   std::mutex mutex_;
   Repl* repl_ = nullptr;     // guarded by mutex_
   bool is_stopped_ = false;  // guarded by mutex_
+};
+
+/// Tells what a job gave, once: also if the work is dropped before it has run.
+class Report {
+ public:
+  explicit Report(std::function<void(Expected<chat::CodeResult>)> done) : done_(std::move(done)) {}
+  Report(const Report&) = delete;
+  Report& operator=(const Report&) = delete;
+  ~Report() { tell(); }
+
+  void set(Expected<chat::CodeResult> result) { result_ = std::move(result); }
+  void tell() {
+    const auto done = std::exchange(done_, nullptr);
+    if (!done) return;
+    try {
+      done(std::move(result_));
+    } catch (const std::exception& thrown) {  // out of memory
+      log::error("code: " + std::string(thrown.what()));
+    }
+  }
+  /// Nothing is told.
+  void drop() { done_ = nullptr; }
+
+ private:
+  std::function<void(Expected<chat::CodeResult>)> done_;
+  Expected<chat::CodeResult> result_ =
+      Unexpected(Error{Errc::unavailable, "it was not run, since the server is being stopped"});
 };
 
 class ToolCalls final : public SubCalls {
@@ -70,26 +106,30 @@ chat::CodeResult result_of(CellResult cell) {
           .is_error = !cell.error.empty() || cell.is_timed_out};
 }
 
-Expected<chat::CodeResult> run(Host& host, const Job& job, Brake& brake) {
-  auto repl = host.repl(/*unsafe_local=*/false);
-  if (!repl) return Unexpected(repl.error());
+Expected<chat::CodeResult> run_in(Repl& repl, const Job& job) {
   const CellLimits limits{.wall = job.limits.time_limit,
                           .max_output_chars = job.limits.max_output_chars};
-  if (!brake.hold(repl->get())) return Unexpected(Error{Errc::unavailable, "it was stopped"});
   ToolCalls calls(job);
-  Expected<chat::CodeResult> result = [&]() -> Expected<chat::CodeResult> {
-    if (Status seeded = (*repl)->seed(kSeed, limits, &job.cancel); !seeded) {
-      return Unexpected(seeded.error());
-    }
-    if (Status defined = (*repl)->define(job.functions, limits, &job.cancel); !defined) {
-      return Unexpected(defined.error());
-    }
-    auto cell = (*repl)->run_cell(job.code, calls, limits, &job.cancel);
-    if (!cell) return Unexpected(cell.error());
-    return result_of(*std::move(cell));
-  }();
-  (void)brake.hold(nullptr);
-  return result;
+  if (Status seeded = repl.seed(kSeed, limits, &job.cancel); !seeded) {
+    return Unexpected(seeded.error());
+  }
+  if (Status defined = repl.define(job.functions, limits, &job.cancel); !defined) {
+    return Unexpected(defined.error());
+  }
+  auto cell = repl.run_cell(job.code, calls, limits, &job.cancel);
+  if (!cell) return Unexpected(cell.error());
+  return result_of(*std::move(cell));
+}
+
+Expected<chat::CodeResult> run(Host& host, const Job& job, Brake& brake) try {
+  auto repl = host.repl(/*unsafe_local=*/false);
+  if (!repl) return Unexpected(repl.error());
+  // Destroyed before the REPL, however this function is left.
+  const std::shared_ptr<void> held(nullptr, [&brake](void*) { brake.release(); });
+  if (!brake.hold(**repl)) return Unexpected(Error{Errc::unavailable, "it was stopped"});
+  return run_in(**repl, job);
+} catch (const std::exception& thrown) {  // out of memory
+  return Unexpected(Error{Errc::unavailable, thrown.what()});
 }
 
 class SandboxedCode final : public chat::CodeInterpreter {
@@ -98,15 +138,15 @@ class SandboxedCode final : public chat::CodeInterpreter {
 
   Expected<Stop> start(Job job) override {
     const auto brake = std::make_shared<Brake>();
-    const auto shared = std::make_shared<Job>(std::move(job));
+    const auto report = std::make_shared<Report>(std::exchange(job.done, nullptr));
+    const auto shared = std::make_shared<const Job>(std::move(job));
     Host* const host = host_.get();  // it outlives its threads
-    const bool is_posted = host_->post(
-        [host, brake, shared] {
-          auto result = run(*host, *shared, *brake);
-          shared->done(std::move(result));
-        },
-        [brake] { brake->stop(); });
+    // Told once the thread is free, since the next program may need it.
+    const bool is_posted =
+        host_->post([host, brake, shared, report] { report->set(run(*host, *shared, *brake)); },
+                    [brake] { brake->stop(); }, [report] { report->tell(); });
     if (!is_posted) {
+      report->drop();
       return Unexpected(
           Error{Errc::unavailable, "too many programs run at this time; try again later"});
     }

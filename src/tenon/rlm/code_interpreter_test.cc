@@ -1,10 +1,12 @@
 #include "tenon/rlm/code_interpreter.h"
 
+#include <atomic>
 #include <chrono>
 #include <future>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -159,6 +161,58 @@ TEST_P(CodeInterpreterTest, AStopEndsIt) {
   called.get_future().get();
   (*stop)();
   EXPECT_FALSE(result.get_future().get());
+}
+
+// A program may be stopped before it has begun, whenever that is.
+TEST_P(CodeInterpreterTest, AStopAtAnyTimeEndsIt) {
+  for (int i = 0; i < 20; ++i) {
+    auto result = std::make_shared<std::promise<Expected<CodeResult>>>();
+    const auto stop =
+        interpreter->start(job("while True: pass", [result](Expected<CodeResult> given) {
+          result->set_value(std::move(given));
+        }));
+    ASSERT_TRUE(stop);
+    std::this_thread::sleep_for(i * 1ms);
+    (*stop)();
+    EXPECT_FALSE(result->get_future().get());
+    (*stop)();  // whatever it ran in is gone
+  }
+}
+
+// What is told of a program may begin the next one, which needs the place of the first.
+TEST_P(CodeInterpreterTest, TheNextProgramHasThePlaceOfTheOneBefore) {
+  host->close();
+  host = std::make_shared<Host>(
+      HostOptions{.sandbox = {.only = GetParam()}, .warm_workers = 0, .max_runs = 1});
+  interpreter = make_code_interpreter(host);
+  for (int i = 0; i < 5; ++i) {
+    auto second = std::make_shared<std::promise<Expected<CodeResult>>>();
+    ASSERT_TRUE(interpreter->start(job("print(1)", [this, second](const Expected<CodeResult>&) {
+      auto started = interpreter->start(job("print(2)", [second](Expected<CodeResult> given) {
+        second->set_value(std::move(given));
+      }));
+      if (!started) second->set_value(Unexpected(started.error()));
+    })));
+    const auto result = second->get_future().get();
+    ASSERT_TRUE(result) << result.error().message;
+    EXPECT_EQ(result->out, "2\n");
+  }
+}
+
+// All that wait for a program are told, also if the host is closed before it runs or is told of.
+TEST_P(CodeInterpreterTest, AHostThatIsClosedTellsOfEachProgram) {
+  for (int i = 0; i < 10; ++i) {
+    Host closed({.sandbox = {.only = GetParam()}, .warm_workers = 0, .max_runs = 4});
+    const auto held = std::shared_ptr<Host>(&closed, [](Host*) {});
+    const auto runs = make_code_interpreter(held);
+    std::atomic<int> started = 0;
+    std::atomic<int> told = 0;
+    for (int program = 0; program < 4; ++program) {
+      started += runs->start(job("print(1)", [&](const Expected<CodeResult>&) { ++told; })) ? 1 : 0;
+    }
+    closed.close();
+    EXPECT_EQ(told, started);
+  }
 }
 
 TEST_P(CodeInterpreterTest, AClosedHostRunsNothing) {

@@ -55,8 +55,9 @@ class Threads {
 
   /// `waits`: if all threads are busy, the work waits for one.
   /// A thread is idle for each task that waits, or a new one is started; so runs never wait behind
-  /// each other.
-  bool post(std::function<void()> work, bool waits) {
+  /// each other. `after` is called behind the work, when its thread is idle again; it must be
+  /// short.
+  bool post(std::function<void()> work, bool waits, std::function<void()> after = nullptr) {
     const std::lock_guard lock(mutex_);
     if (is_closed_) return false;
     if (idle_ <= tasks_.size() && threads_.size() < most_) {
@@ -64,7 +65,7 @@ class Threads {
     } else if (idle_ <= tasks_.size() && !waits) {
       return false;
     }
-    tasks_.push_back(std::move(work));
+    tasks_.push_back({.work = std::move(work), .after = std::move(after)});
     changed_.notify_one();
     return true;
   }
@@ -75,7 +76,7 @@ class Threads {
   /// Drops the work that waits, and waits for the work that runs.
   void close() {
     std::vector<std::thread> threads;
-    std::deque<std::function<void()>> dropped;
+    std::deque<Task> dropped;
     {
       const std::lock_guard lock(mutex_);
       is_closed_ = true;
@@ -87,21 +88,33 @@ class Threads {
   }
 
  private:
+  struct Task {
+    std::function<void()> work;
+    std::function<void()> after;
+  };
   void run() {
     const crash::ThreadStack stack;
+    std::function<void()> after;  // of the last task
     std::unique_lock lock(mutex_);
     while (true) {
       ++idle_;
+      if (after) {
+        lock.unlock();
+        guarded(after);
+        after = nullptr;
+        lock.lock();
+      }
       changed_.wait(lock, [this] { return is_closed_ || !tasks_.empty(); });
       --idle_;
       if (tasks_.empty()) return;
-      std::function<void()> task = std::move(tasks_.front());
+      Task task = std::move(tasks_.front());
       tasks_.pop_front();
       ++working_;
       lock.unlock();
-      guarded(task);
+      guarded(task.work);
       // What the task holds is destroyed without the lock, because destructors may post again.
-      task = nullptr;
+      task.work = nullptr;
+      after = std::move(task.after);
       lock.lock();
       --working_;
     }
@@ -110,7 +123,7 @@ class Threads {
   const std::size_t most_;
   mutable std::mutex mutex_;
   std::condition_variable changed_;
-  std::deque<std::function<void()>> tasks_;
+  std::deque<Task> tasks_;
   std::size_t idle_ = 0;  // threads that wait for work; a new thread counts once it waits
   std::size_t working_ = 0;
   bool is_closed_ = false;
@@ -356,7 +369,8 @@ std::size_t Host::runs() const {
   return impl_->runs.busy();
 }
 
-bool Host::post(std::function<void()> work, std::function<void()> cancel) {
+bool Host::post(std::function<void()> work, std::function<void()> cancel,
+                std::function<void()> after) {
   std::list<std::function<void()>>::iterator place;
   {
     const std::lock_guard lock(impl_->cancels_mutex);
@@ -368,6 +382,9 @@ bool Host::post(std::function<void()> work, std::function<void()> cancel) {
     const std::lock_guard lock(impl->cancels_mutex);
     impl->cancels.erase(place);
   };
+  const auto later = [this, after = std::move(after)] {
+    if (after) (void)errand(after);
+  };
   bool is_posted = false;
   guarded([&] {
     is_posted = impl_->runs.post(
@@ -375,7 +392,7 @@ bool Host::post(std::function<void()> work, std::function<void()> cancel) {
           guarded(work);
           leave();
         },
-        /*waits=*/false);
+        /*waits=*/false, later);
   });
   if (!is_posted) leave();
   return is_posted;

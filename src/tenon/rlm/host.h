@@ -74,8 +74,11 @@ class Host {
   // ---- For the models of this layer.
 
   /// Does `work` on a thread. It must end soon after `cancel` is called, which can be called from
-  /// any thread. False: all threads are busy, or the host is closed.
-  [[nodiscard]] bool post(std::function<void()> work, std::function<void()> cancel);
+  /// any thread. Behind it `after` is an errand, when the thread is free for other work. If the
+  /// host is closed before, work and `after` may be dropped. False: all threads are busy, or the
+  /// host is closed.
+  [[nodiscard]] bool post(std::function<void()> work, std::function<void()> cancel,
+                          std::function<void()> after = nullptr);
   /// For short work, such as starting answers. False: the host is closed.
   bool errand(std::function<void()> work);
   /// Calls `expire` at `deadline`, unless the result is destroyed before.
