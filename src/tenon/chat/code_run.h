@@ -71,21 +71,25 @@ class CodeInterpreter {
 using CodeAnswers = std::vector<std::pair<std::string, ToolResult>>;
 
 /// What code was told by tools that run here, for as long as it waits for its client: it runs anew
-/// then, and those calls must not. By the ids of the calls that it waits for, which cannot be
-/// guessed. The oldest are dropped first. Thread-safe.
+/// then, and those calls must not. By its owner, and the ids of the calls that it waits for. The
+/// oldest are dropped first. Thread-safe.
 class CodeNotes {
  public:
   static constexpr std::size_t kMaxBytes = std::size_t{64} << 20;
   static constexpr std::size_t kMaxEntries = 4096;
 
-  void keep(const std::vector<message::ToolCall>& calls,
+  void keep(const std::string& owner, const std::vector<message::ToolCall>& calls,
             std::shared_ptr<const CodeAnswers> answers);
   /// Null: there are no notes, since the server has begun anew or had to drop them.
-  [[nodiscard]] std::shared_ptr<const CodeAnswers> find(const std::string& call_id) const;
+  [[nodiscard]] std::shared_ptr<const CodeAnswers> find(const std::string& owner,
+                                                        const std::string& call_id) const;
+  /// Drops the notes of code that waited for these calls.
+  void forget(const std::string& owner, const std::vector<message::CodeCall>& calls);
 
  private:
   struct Entry {
-    std::string id;
+    std::string owner;
+    std::vector<std::string> call_ids;
     std::shared_ptr<const CodeAnswers> answers;
     std::size_t bytes = 0;
   };
@@ -98,14 +102,17 @@ class CodeNotes {
 struct CodeOutcome {
   CodeResult result;
   /// The client's tools that it has called. If there are any it waits for them, without a result.
-  std::vector<message::ToolCall> waits;
-  std::vector<std::pair<message::ToolCall, ToolResult>> ran;  ///< Calls that were run here.
+  std::vector<message::ToolCall> waits{};
+  std::vector<std::pair<message::ToolCall, ToolResult>> ran{};  ///< Calls that were run here.
+  /// Why code that has waited could not go on. It may later: nothing has been run or forgotten.
+  std::optional<Error> not_run{};
 };
 
 /// One run of code. Calls of tools that run here are run at once. With a call of a client's tool
 /// the code ends, and the client is asked; once it has answered, the code runs anew and finds the
 /// answers of all its calls, in their order. So nothing of it needs to be kept meanwhile but what
-/// CodeNotes has, and code that is no function of its calls (clocks) may call other tools then.
+/// CodeNotes has. Code that reads a clock may make other calls then: it is ended as soon as it
+/// waits with a call of before not made again, and calls no tool here a second time.
 ///
 /// The host decides what code may call, whatever the code does to its own process: a tool that is
 /// no function of `functions` is refused, and so are arguments that do not fit the tool's schema.
@@ -119,6 +126,7 @@ class CodeRun : public std::enable_shared_from_this<CodeRun> {
     std::shared_ptr<const CodeFunctions> functions;
     std::function<bool(const std::string& tool)> runs_here;
     RunHere run_here;
+    std::string owner;                       ///< ChatRequest::owner
     std::vector<message::CodeCall> earlier;  ///< The calls of this run that the client knows.
     std::shared_ptr<CodeNotes> notes;
     std::shared_ptr<CompiledSchemas> schemas;
@@ -133,40 +141,61 @@ class CodeRun : public std::enable_shared_from_this<CodeRun> {
   /// How long code may be silent before the client is asked: calls that are made at the same time
   /// reach it together.
   static constexpr std::chrono::milliseconds kSettle{100};
+  /// The same while calls of before are not made again: threads may be on their way to them.
+  static constexpr std::chrono::milliseconds kSettleAnew{1000};
 
   /// Runs it. `done` is called once, on any thread.
   static void start(std::shared_ptr<CodeInterpreter> interpreter, Options options, Done done);
 
  private:
+  /// A call of a tool that runs here.
+  struct Own {
+    std::string key;
+    message::ToolCall call;
+    CodeInterpreter::Answer answer;
+  };
+
   CodeRun(std::shared_ptr<CodeInterpreter> interpreter, Options options, Done done);
   void begin();
+  void know(const std::string& key, const std::string& tool, const ToolResult& result);
   void ask(std::string tool, std::string arguments, const CodeInterpreter::Answer& answer);
-  [[nodiscard]] std::string refusal_of(const std::string& tool, std::string_view arguments);
-  void answered(const std::string& key, message::ToolCall call, ToolResult result,
-                const CodeInterpreter::Answer& answer);
+  [[nodiscard]] std::string count(std::size_t bytes);
+  [[nodiscard]] std::string refusal_of(const message::ToolCall& call);
+  [[nodiscard]] std::string over_bytes() const;
+  [[nodiscard]] std::optional<Expected<std::string>> take_known(const std::string& key,
+                                                                const std::string& tool);
+  [[nodiscard]] std::vector<Own> take_ready();
+  void run_here(Own own);
+  void answered(const Own& own, ToolResult result);
   void settle_later();
   void settle();
   void end(Expected<CodeResult> result);
+  void tell();
 
   const std::shared_ptr<CodeInterpreter> interpreter_;
   const Options options_;
-  Done done_;
+  bool has_own_ = false;  // it may call tools that run here
+  CallCheck check_;       // used by ask() alone
 
   std::mutex mutex_;  // guards the members below
+  Done done_;
   CodeInterpreter::Stop stop_;
   std::shared_ptr<void> alarm_;
   std::shared_ptr<void> deadline_;
-  CallCheck check_;
-  CodeAnswers known_;       // from notes and earlier calls
-  std::vector<bool> used_;  // of known_
-  CodeAnswers answers_;     // of tools that run here
+  // Answers from notes and earlier calls that the code has not asked for again, by key.
+  std::map<std::string, std::deque<ToolResult>> known_;
+  std::map<std::string, std::size_t> own_known_;  // how many of them, by tools that run here
+  CodeAnswers answers_;                           // of tools that run here
   std::vector<message::ToolCall> waits_;
+  std::vector<Own> held_;  // new calls, as long as an answer of the same tool is known
   std::vector<std::pair<message::ToolCall, ToolResult>> ran_;
   std::size_t calls_ = 0;
   std::size_t bytes_ = 0;
   std::size_t running_ = 0;  // calls that run here now
   bool is_paused_ = false;
+  std::string changed_;  // why it cannot go on; "": it can
   bool is_over_ = false;
+  std::optional<Expected<CodeResult>> result_;  // once it is over
 };
 
 }  // namespace tenon::chat

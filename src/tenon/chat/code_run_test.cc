@@ -33,7 +33,7 @@ class Lines final : public CodeInterpreter {
     if (is_busy) return Unexpected(Error{Errc::unavailable, "too many run"});
     auto shared = std::make_shared<Running>();
     shared->job = std::move(job);
-    begin([shared] { run(*shared); });
+    begin([shared] { run(shared); });
     return [shared] { shared->stop(); };
   }
   std::shared_ptr<void> alarm(std::chrono::steady_clock::time_point deadline,
@@ -65,7 +65,9 @@ class Lines final : public CodeInterpreter {
       changed.notify_all();
     }
   };
-  static void run(Running& running) {
+  // An answer may come when the code has ended.
+  static void run(const std::shared_ptr<Running>& shared) {
+    Running& running = *shared;
     std::string line;
     std::size_t open = 0;
     std::string code = running.job.code + "\n";
@@ -74,7 +76,8 @@ class Lines final : public CodeInterpreter {
       if (line.empty()) continue;
       const bool waits = !line.starts_with('&');
       if (!waits) line.erase(0, 1);
-      const std::size_t space = line.find(' ');
+      std::size_t space = line.find(" {");  // "tool docs" has a space in its name
+      if (space == line.npos) space = line.find(' ');
       std::size_t place = 0;
       {
         const std::lock_guard lock(running.mutex);
@@ -83,7 +86,8 @@ class Lines final : public CodeInterpreter {
       }
       ++open;
       running.job.ask(line.substr(0, space), line.substr(space + 1),
-                      [&running, place](const Expected<std::string>& result) {
+                      [shared, place](const Expected<std::string>& result) {
+                        Running& running = *shared;
                         const std::lock_guard lock(running.mutex);
                         running.said[place] =
                             (result ? *result : "failed: " + result.error().message) + "\n";
@@ -248,8 +252,9 @@ TEST_F(CodeRunTest, ResultsCountInTheLimitOfBytes) {
 }
 
 TEST_F(CodeRunTest, CodeReadsAboutFunctions) {
-  EXPECT_THAT(run("tool docs {}").result.out, HasSubstr("there is no tool"));  // "tool" is no tool
-  EXPECT_THAT(options.functions->docs("client"), HasSubstr("def theirs("));
+  const CodeOutcome outcome = run("tool docs {\"query\": \"client\"}");
+  EXPECT_THAT(outcome.result.out, HasSubstr("def theirs("));
+  EXPECT_TRUE(outcome.waits.empty());
 }
 
 // Calls that ran here must not be made again, so what cannot be gone on with is said to be lost.
@@ -274,20 +279,125 @@ TEST_F(CodeRunTest, ABusyInterpreterIsTold) {
   EXPECT_EQ(outcome.result.err, "Error: too many run");
 }
 
-TEST_F(CodeRunTest, TheDeadlineEndsIt) {
-  options.run_here = [](const ToolCall&, const std::function<void(ToolResult)>&) {};  // never
+// A program that has waited may go on later, with the same results.
+TEST_F(CodeRunTest, tool_calling_ABusyInterpreterLosesNothing) {
+  answer(run("ours {}\ntheirs {}"), [](const ToolCall&) { return "x"; });
+  lines->is_busy = true;
+  const CodeOutcome outcome = run(options.code);
+  ASSERT_TRUE(outcome.not_run);
+  EXPECT_EQ(outcome.not_run->message, "too many run");
+  lines->is_busy = false;
+  EXPECT_EQ(run(options.code).result.out, "here {}\nx\n");
+  EXPECT_EQ(ran.size(), 1U);
+}
+
+// A call that runs when the code ends is told, too.
+TEST_F(CodeRunTest, tool_calling_TheDeadlineEndsIt) {
+  std::thread tool;
+  options.run_here = [&](const ToolCall& call, std::function<void(ToolResult)> done) {
+    tool = std::thread([call, done = std::move(done)] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      done({.tool_call_id = call.id, .output = "late"});
+    });
+  };
   options.deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
-  EXPECT_TRUE(run("ours {}").result.is_error);
+  const CodeOutcome outcome = run("ours {}");
+  tool.join();
+  EXPECT_EQ(outcome.result.err, "Error: it was stopped");
+  ASSERT_EQ(outcome.ran.size(), 1U);
+  EXPECT_EQ(outcome.ran[0].second.output, "late");
+}
+
+struct ChangeRow {
+  const char* name;
+  const char* first;
+  const char* second;
+  const char* says;  // "": it goes on
+};
+
+// Code that does something else than before repeats nothing, and does not go on forever.
+TEST_F(CodeRunTest, tool_calling_CodeThatChangesIsEnded) {
+  const ChangeRow rows[] = {
+      {"Client", "theirs {\"a\":1}", "theirs {\"a\":2}", "a call of \"theirs\""},
+      {"Own", "ours {\"a\":1}\ntheirs {}", "ours {\"a\":2}\ntheirs {}", "a call of \"ours\""},
+      {"OwnLate", "ours {\"a\":1}\ntheirs {}", "theirs {}\nours {\"a\":2}", "a call of \"ours\""},
+      // Threads come to their calls in another order.
+      {"Order", "&ours {\"a\":1}\n&ours {\"a\":3}\ntheirs {}",
+       "&ours {\"a\":2}\n&ours {\"a\":3}\n&ours {\"a\":1}\n&theirs {}", ""},
+  };
+  for (const ChangeRow& row : rows) {
+    options.earlier.clear();
+    options.notes = std::make_shared<CodeNotes>();
+    const CodeOutcome before = run(row.first);
+    answer(before, [](const ToolCall&) { return "x"; });
+    ran.clear();
+    const CodeOutcome outcome = run(row.second);
+    EXPECT_TRUE(outcome.waits.empty()) << row.name;
+    EXPECT_EQ(outcome.result.is_error, *row.says != '\0') << row.name;
+    EXPECT_THAT(outcome.result.err, HasSubstr(row.says)) << row.name;
+    EXPECT_EQ(ran.size(), *row.says != '\0' ? 0U : 1U) << row.name;
+  }
+}
+
+TEST_F(CodeRunTest, tool_calling_WhatTheClientSendsCountsInTheLimitOfBytes) {
+  answer(run("theirs {}"), [](const ToolCall&) { return std::string(200, 'x'); });
+  options.limits.max_bytes = 100;
+  EXPECT_THAT(run(options.code).result.out, HasSubstr("the limit of 100 bytes"));
+}
+
+// What a call was told is what it is told again.
+TEST_F(CodeRunTest, AResultBeyondTheLimitStaysOne) {
+  options.limits.max_bytes = 100;
+  options.run_here = [](const ToolCall& call, std::function<void(ToolResult)> done) {
+    done({.tool_call_id = call.id, .output = std::string(200, 'x')});
+  };
+  CodeOutcome outcome = run("&theirs {}\nours {}");
+  ASSERT_EQ(outcome.waits.size(), 1U);
+  const auto kept = options.notes->find("", outcome.waits[0].id);
+  ASSERT_NE(kept, nullptr);
+  EXPECT_TRUE(kept->at(0).second.is_error);
+  EXPECT_LT(kept->at(0).second.output.size(), 120U);
+}
+
+// Notes are for code with tools that run here, and as long as it waits.
+TEST_F(CodeRunTest, tool_calling_NotesEndWithTheCode) {
+  options.owner = "a";
+  const CodeOutcome first = run("ours {}\ntheirs {\"a\":1}\ntheirs {\"a\":2}");
+  EXPECT_NE(options.notes->find("a", first.waits[0].id), nullptr);
+  EXPECT_EQ(options.notes->find("b", first.waits[0].id), nullptr);
+  answer(first, [](const ToolCall&) { return "x"; });
+  const CodeOutcome second = run(options.code);
+  EXPECT_EQ(options.notes->find("a", first.waits[0].id), nullptr);
+  EXPECT_NE(options.notes->find("a", second.waits[0].id), nullptr);
+  answer(second, [](const ToolCall&) { return "x"; });
+  EXPECT_FALSE(run(options.code).result.is_error);
+  EXPECT_EQ(options.notes->find("a", second.waits[0].id), nullptr);
+
+  options.earlier.clear();
+  options.functions =
+      std::make_shared<const CodeFunctions>(std::vector{message::function_tool("theirs", "", {})});
+  const CodeOutcome clients = run("theirs {}");
+  ASSERT_EQ(clients.waits.size(), 1U);
+  EXPECT_EQ(options.notes->find("a", clients.waits[0].id), nullptr);
 }
 
 TEST(CodeNotes, TheOldestAreDroppedFirst) {
+  const auto calls = [](std::size_t i) {
+    return std::vector{ToolCall{.id = std::to_string(i), .name = {}, .arguments = {}}};
+  };
   CodeNotes notes;
   const auto answers = std::make_shared<const CodeAnswers>();
-  for (std::size_t i = 0; i <= CodeNotes::kMaxEntries; ++i) {
-    notes.keep({ToolCall{.id = std::to_string(i), .name = {}, .arguments = {}}}, answers);
-  }
-  EXPECT_EQ(notes.find("0"), nullptr);
-  EXPECT_EQ(notes.find("1"), answers);
+  for (std::size_t i = 0; i <= CodeNotes::kMaxEntries; ++i) notes.keep("", calls(i), answers);
+  EXPECT_EQ(notes.find("", "0"), nullptr);
+  EXPECT_EQ(notes.find("", "1"), answers);
+
+  CodeNotes large;
+  const auto third = std::make_shared<const CodeAnswers>(CodeAnswers{
+      {"k", ToolResult{.tool_call_id = {}, .output = std::string(CodeNotes::kMaxBytes / 3, 'x')}}});
+  for (std::size_t i = 0; i < 3; ++i) large.keep("", calls(i), third);
+  EXPECT_EQ(large.find("", "0"), nullptr);
+  EXPECT_EQ(large.find("", "1"), third);
+  EXPECT_EQ(large.find("", "2"), third);
 }
 
 }  // namespace
