@@ -60,6 +60,8 @@ constexpr std::string_view kCodeLeft =
 constexpr std::string_view kCannotApprove =
     "Error: this call needs the user's approval, which cannot be asked for here";
 
+constexpr std::size_t kMostCodes = 16;  // programs that one answer of the model runs
+
 /// What the requests of one model share; it outlives all of them.
 struct Common {
   Common(const std::shared_ptr<Model>& of, const std::shared_ptr<Toolbox>& box,
@@ -133,6 +135,16 @@ class CodeSource final : public ToolSource {
   const std::string name_{message::kCodeServer};
   const Tool tool_;
 };
+
+// The Diagnostic of a call that was run.
+const char* code_of_run(const ToolResult& result) {
+  if (result.is_error) return "tool_failed";
+  return result.is_remembered ? "remembered_tool" : "ran_tool";
+}
+
+ToolResult not_run(const ToolCall& call, const std::string& why) {
+  return {.tool_call_id = call.id, .output = "Error: " + why, .is_error = true};
+}
 
 // The code of a call; nullopt if its arguments are others.
 std::optional<std::string> code_of(const ToolCall& call) {
@@ -215,6 +227,7 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
     std::vector<ToolCall> calls;
     std::vector<std::optional<ToolResult>> results;       // absent: its code waits
     std::vector<std::pair<std::string, ToolCall>> waits;  // for the client, with the code's call
+    std::optional<Error> not_run;                         // why code could not go on now
   };
 
   [[nodiscard]] Result<void, Refusal> ask(Model& model);
@@ -223,6 +236,7 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
   void take_code();
   void offer_code();
   [[nodiscard]] const Own* own_of(std::string_view name) const;
+  [[nodiscard]] bool is_code(const ToolCall& call) const;
   void add_hosted(const message::HostedServer& server, Expected<HostedTools> found);
   void name_tools();
   void show_tools(const ToolSet& tools);
@@ -237,7 +251,10 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
   void end_round(const message::Finish& finish, const std::vector<TokenLogprob>& logprobs);
   void run_tools();
   void run_calls(const Toolbox& tools, std::vector<ToolCall> calls, std::function<void(Ran)> done);
-  void run_code(const std::shared_ptr<Ran>& ran, std::size_t index, std::function<void(Ran)> done);
+  void run_code(const std::shared_ptr<Ran>& ran, std::size_t index,
+                const std::function<void(Ran)>& done);
+  void start_code(const Ran& ran, std::size_t index, CodeRun::Done done);
+  void take_outcome(Ran& ran, std::size_t index, CodeOutcome outcome);
   void wait_for_code(const Ran& ran);
   void tell_inner(const ToolCall& call, const ToolResult& result);
   void show_result(const std::string& id, const Own& own, const ToolResult& result);
@@ -264,6 +281,7 @@ class Request final : public message::ChatSinkBefore, public std::enable_shared_
   std::shared_ptr<ToolSearch> search_;                 // null: no tool is searched for
   std::shared_ptr<ToolMemory> memory_;                 // null: each call is run
   std::shared_ptr<const CodeFunctions> functions_;     // null: no code is run
+  std::set<std::string, std::less<>> only_code_;       // tools that nothing else may call
   std::map<std::string, CodeResult> code_results_;     // by the id of the call
   message::Fold round_;                                // the present answer, all of it
   std::vector<std::optional<std::uint32_t>> numbers_;  // its calls: the client's index, or ours
@@ -295,6 +313,11 @@ void Request::note(const std::string& name, const message::Approvals& approvals,
 const Own* Request::own_of(std::string_view name) const {
   const auto found = own_.find(name);
   return found == own_.end() ? nullptr : &found->second;
+}
+
+bool Request::is_code(const ToolCall& call) const {
+  const Own* const own = own_of(call.name);
+  return own != nullptr && own->is_code();
 }
 
 // Asks the servers that the request names. The toolbox has threads, limits and cancellation, so
@@ -482,6 +505,11 @@ void Request::take_code() {
   functions_ = take_functions(request_, [this](const Tool& tool) -> const Own* {
     return ours_.has(tool.name) ? own_of(tool.name) : nullptr;
   });
+  for (const Tool& tool : functions_->tools()) {
+    const bool is_offered =
+        std::ranges::find(request_.tools, tool.name, &Tool::name) != request_.tools.end();
+    if (!is_offered) only_code_.insert(tool.name);
+  }
 }
 
 // Adds the tool that runs code. It comes behind the search, which would search for it, too.
@@ -538,15 +566,15 @@ std::vector<Request::Open> Request::open_calls() const {
       const Own* const own = own_of(call.name);
       const auto found = decisions.find(call.id);
       const bool is_decided = found != decisions.end();
-      const bool is_code = own != nullptr && own->is_code();
-      if (is_code && !with_result.contains(call.id)) {
+      if (is_code(call) && !with_result.contains(call.id)) {
         // It waits for calls of the client's tools, which are in this request. Without such calls
         // it was cut while the model wrote it, or what it did is not known, and it does not run.
         const bool waits = std::ranges::any_of(
             request_.code_calls, [&](const auto& one) { return one.code_id == call.id; });
+        // Where several have its id, it is not known which of them has made the calls.
         open.push_back({.message = i,
                         .call = call,
-                        .runs = i == last && waits,
+                        .runs = i == last && waits && uses[call.id] == 1,
                         .result = std::string(kCodeLeft),
                         .decision = AuditDecision::not_needed});
         continue;
@@ -597,6 +625,7 @@ void Request::run_open(const Toolbox& tools, std::vector<Open> open) {
                     {});
   }
   run_calls(tools, std::move(calls), [self = shared_from_this(), open = std::move(open)](Ran ran) {
+    if (ran.not_run) return self->end({.reason = FinishReason::error, .error = *ran.not_run});
     if (!ran.waits.empty()) return self->wait_for_code(ran);
     std::vector<ToolResult> results;
     for (auto& one : ran.results) results.push_back(std::move(*one));
@@ -644,7 +673,7 @@ void Request::on_event(const ChatEvent& event, const std::vector<TokenLogprob>& 
     return end_round(*finish, logprobs);
   }
   if (const auto* const begin = std::get_if<message::CallBegin>(&event)) {
-    const bool is_ours = ours_.has(begin->name);
+    const bool is_ours = ours_.has(begin->name) || only_code_.contains(begin->name);
     numbers_.push_back(is_ours ? std::nullopt : std::optional(calls_++));
     if (is_ours) begin_own(*begin);
     pass_call(event, begin->index, logprobs);
@@ -741,7 +770,6 @@ void Request::run_tools() {
     const Own* const own = own_of(call.name);
     if (own == nullptr || !own->needs_approval) calls.push_back(call);
   }
-  if (calls.empty()) return go_on({});
   run_calls(*tools, std::move(calls), [self = shared_from_this()](Ran ran) {
     if (!ran.waits.empty()) return self->wait_for_code(ran);
     std::vector<ToolResult> results;
@@ -756,18 +784,26 @@ void Request::run_calls(const Toolbox& tools, std::vector<ToolCall> calls,
                         std::function<void(Ran)> done) {
   std::vector<ToolCall> others;
   for (const ToolCall& call : calls) {
-    const Own* const own = own_of(call.name);
-    if (own == nullptr || !own->is_code()) others.push_back(call);
+    if (!is_code(call) && !only_code_.contains(call.name)) others.push_back(call);
   }
   common_->waiting.fetch_add(1);
   auto then = [self = shared_from_this(), calls = std::move(calls),
                done = std::move(done)](std::vector<ToolResult> results) {
-    auto ran = std::make_shared<Ran>(Ran{.calls = calls, .results = {}, .waits = {}});
+    auto ran =
+        std::make_shared<Ran>(Ran{.calls = calls, .results = {}, .waits = {}, .not_run = {}});
     auto result = results.begin();
+    std::size_t codes = 0;
     for (const ToolCall& call : calls) {
-      const Own* const own = self->own_of(call.name);
-      const bool is_code = own != nullptr && own->is_code();
-      ran->results.push_back(is_code ? std::nullopt : std::optional(std::move(*result++)));
+      if (!self->is_code(call)) {
+        ran->results.emplace_back(self->only_code_.contains(call.name)
+                                      ? not_run(call, "only code may call this tool")
+                                      : std::move(*result++));
+      } else if (++codes > kMostCodes) {
+        ran->results.emplace_back(not_run(call, "an answer may run " + std::to_string(kMostCodes) +
+                                                    " programs; put them into one"));
+      } else {
+        ran->results.emplace_back();
+      }
     }
     self->run_code(ran, 0, [self, done](Ran all) {
       const log::About about(self->about_);
@@ -776,36 +812,61 @@ void Request::run_calls(const Toolbox& tools, std::vector<ToolCall> calls,
       self->common_->waiting.fetch_sub(1);
     });
   };
-  if (others.empty()) return then({});
   const trace::Scope scope(trace_);
+  if (others.empty()) {
+    // This may be an engine's thread, on which the model must not be asked again: a call of nothing
+    // takes this to a thread of the toolbox.
+    const std::string kNothing = "nothing";
+    const ToolSet nothing =
+        ToolSet::of(kNothing, [](const json::Object&, const ToolContext&) -> Expected<ToolOutput> {
+          return ToolOutput{};
+        });
+    return tools.start(
+        nothing, {{.id = kNothing, .name = kNothing, .arguments = "{}"}},
+        [then = std::move(then)](const std::vector<ToolResult>&) mutable { then({}); });
+  }
   tools.start(ours_, others, std::move(then),
               {.cancel = cancel_, .deadline = deadline_, .memory = memory_});
 }
 
-// Runs the code of the calls from `index` on that have no result yet.
+// Runs the code of the calls from `index` on that have no result yet. Code that ends before its
+// start returns is gone on with by this loop, so that many of them need no more of the stack.
 void Request::run_code(const std::shared_ptr<Ran>& ran, std::size_t index,
-                       std::function<void(Ran)> done) {
-  while (index < ran->calls.size() && ran->results[index]) ++index;
-  if (index == ran->calls.size()) return done(std::move(*ran));
-  const ToolCall& call = ran->calls[index];
-  const auto go_on = [self = shared_from_this(), ran, index, done](CodeOutcome outcome) {
-    const ToolCall& of = ran->calls[index];
-    for (const auto& [called, result] : outcome.ran) self->tell_inner(called, result);
-    if (outcome.waits.empty()) {
-      self->code_results_[of.id] = outcome.result;
-      ran->results[index] =
-          ToolResult{.tool_call_id = of.id,
-                     .output = message::code_output(outcome.result.out, outcome.result.err),
-                     .is_error = outcome.result.is_error};
-    }
-    for (ToolCall& waits : outcome.waits) ran->waits.emplace_back(of.id, std::move(waits));
-    self->run_code(ran, index + 1, done);
-  };
+                       const std::function<void(Ran)>& done) {
+  for (; index < ran->calls.size() && !ran->not_run; ++index) {
+    if (ran->results[index]) continue;
+    // Start and the answer to it: the second of them goes on.
+    const auto is_second = std::make_shared<std::atomic<bool>>(false);
+    start_code(*ran, index,
+               [self = shared_from_this(), ran, index, done, is_second](CodeOutcome outcome) {
+                 self->take_outcome(*ran, index, std::move(outcome));
+                 if (is_second->exchange(true)) self->run_code(ran, index + 1, done);
+               });
+    if (!is_second->exchange(true)) return;
+  }
+  done(std::move(*ran));
+}
+
+void Request::take_outcome(Ran& ran, std::size_t index, CodeOutcome outcome) {
+  const std::string& id = ran.calls[index].id;
+  for (const auto& [called, result] : outcome.ran) tell_inner(called, result);
+  for (ToolCall& call : outcome.waits) ran.waits.emplace_back(id, std::move(call));
+  ran.not_run = std::move(outcome.not_run);
+  if (!outcome.waits.empty() || ran.not_run) return;
+  code_results_[id] = outcome.result;
+  ran.results[index] =
+      ToolResult{.tool_call_id = id,
+                 .output = message::code_output(outcome.result.out, outcome.result.err),
+                 .is_error = outcome.result.is_error};
+}
+
+void Request::start_code(const Ran& ran, std::size_t index, CodeRun::Done done) {
+  const ToolCall& call = ran.calls[index];
   const auto code = code_of(call);
   if (!code) {
-    return go_on({.result = {.out = {},
-                             .err = "Error: the arguments must be {\"code\": \"...\"}",
-                             .is_error = true}});
+    return done({.result = {.out = {},
+                            .err = "Error: the arguments must be {\"code\": \"...\"}",
+                            .is_error = true}});
   }
   std::vector<message::CodeCall> earlier;
   for (const message::CodeCall& one : request_.code_calls) {
@@ -831,6 +892,7 @@ void Request::run_code(const std::shared_ptr<Ran>& ran, std::size_t index,
                  },
                  {.cancel = self->cancel_, .deadline = self->deadline_, .memory = self->memory_});
            },
+       .owner = request_.owner,
        .earlier = std::move(earlier),
        .notes = common_->notes,
        .schemas = common_->schemas,
@@ -839,7 +901,7 @@ void Request::run_code(const std::shared_ptr<Ran>& ran, std::size_t index,
        .parallel = request_.parallel_tool_calls,
        .cancel = cancel_,
        .deadline = deadline_},
-      go_on);
+      std::move(done));
 }
 
 // Code has called tools of the client's: the answer ends with those calls.
@@ -874,9 +936,9 @@ void Request::wait_for_code(const Ran& ran) {
 void Request::tell_inner(const ToolCall& call, const ToolResult& result) {
   const std::string outcome =
       (result.is_error ? " failed: " : " gave ") + std::to_string(result.output.size()) + " bytes";
-  log::info("code ran " + std::string(log::content(call.name)) + outcome);
-  sink_->on_event(
-      message::Diagnostic{result.is_error ? "tool_failed" : "ran_tool", call.name + outcome}, {});
+  log::info((result.is_remembered ? "code did not run again: " : "code ran ") +
+            std::string(log::content(call.name)) + outcome);
+  sink_->on_event(message::Diagnostic{code_of_run(result), call.name + outcome}, {});
   audit(call, AuditDecision::not_needed, &result);
 }
 
@@ -942,10 +1004,7 @@ void Request::tell(const ToolCall& call, const ToolResult& result, AuditDecision
       (result.is_error ? " failed: " : " gave ") + std::to_string(result.output.size()) + " bytes";
   log::info((result.is_remembered ? "did not run again: " : "ran ") +
             std::string(log::content(call.name)) + outcome);
-  const char* const code = result.is_error        ? "tool_failed"
-                           : result.is_remembered ? "remembered_tool"
-                                                  : "ran_tool";
-  sink_->on_event(message::Diagnostic{code, call.name + outcome}, {});
+  sink_->on_event(message::Diagnostic{code_of_run(result), call.name + outcome}, {});
   const Own* const own = own_of(call.name);
   if (own != nullptr) show_result(call.id, *own, result);
   audit(call, decision, &result);
@@ -1219,7 +1278,9 @@ class ServerTools final : public ModelBefore {
   }
   // The functions of the request's code; null: it has none.
   std::shared_ptr<const CodeFunctions> add_tools(ChatRequest& request) const {
-    ToolSet added = tools_->known_tools().beside(request.tools);
+    std::vector<Tool> clients = request.tools;
+    if (request.code) clients.push_back({.name = request.code->name});
+    ToolSet added = tools_->known_tools().beside(clients);
     request.tools.insert(request.tools.end(), added.list().begin(), added.list().end());
     added.add_instructions(request.messages);
     if (!request.code) return nullptr;

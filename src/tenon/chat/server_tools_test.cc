@@ -1,8 +1,13 @@
 #include "tenon/chat/server_tools.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdint>
+#include <functional>
+#include <future>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <utility>
 #include <variant>
@@ -24,8 +29,11 @@ using std::chrono::milliseconds;
 
 // A model whose server has the tool get_weather, and a client that has the tool book.
 struct Server {
-  explicit Server(std::vector<engine::Script> scripts, ServerToolsOptions options = {})
+  explicit Server(std::vector<engine::Script> scripts, ServerToolsOptions options = {},
+                  UnknownTool on_unknown = UnknownTool::content)
       : at(std::move(scripts)) {
+    at.model =
+        *Model::create({.name = "m", .format = "hermes", .on_unknown_tool = on_unknown}, at.engine);
     auto tools = std::make_shared<Toolbox>();
     EXPECT_TRUE(
         tools->add(weather_tool(), [](const json::Object& arguments, const ToolContext& context) {
@@ -365,7 +373,7 @@ std::vector<message::ChatEvent> events_of(Server& server, const message::ChatReq
   std::vector<message::ChatEvent> all;
   const auto queue = std::make_shared<EventQueue>();
   const auto answer = server.model->start(request, queue);
-  EXPECT_TRUE(answer);
+  EXPECT_TRUE(answer) << answer.error().error.message;
   for (int i = 0; answer && i < 500; ++i) {
     for (message::ChatEvent& event : queue->wait(milliseconds(20))) {
       all.push_back(std::move(event));
@@ -382,6 +390,161 @@ const Event* first_of(const std::vector<message::ChatEvent>& events) {
     if (const auto* const found = std::get_if<Event>(&event)) return found;
   }
   return nullptr;
+}
+
+// A request in which one answer has written `count` codes, each with its arguments and `id`, and
+// each of which waits for the call of a client's tool, "t" and its number.
+message::ChatRequest with_codes(std::size_t count, const std::string& arguments,
+                                const std::function<std::string(std::size_t)>& id) {
+  message::ChatRequest request{.code = message::CodeTool{.name = "run", .type = "t"}};
+  message::Message answer{.role = message::Role::assistant};
+  for (std::size_t i = 0; i < count; ++i) {
+    answer.tool_calls.push_back({.id = id(i), .name = "run", .arguments = arguments});
+    request.code_calls.push_back(
+        {.code_id = id(i),
+         .call = {.id = "t" + std::to_string(i), .name = "theirs", .arguments = "{}"},
+         .result = "x"});
+  }
+  request.messages = {message::user("Weather?"), std::move(answer)};
+  request.tools = {*message::ToolDefinition("theirs").build()};
+  request.tools[0].for_code = true;
+  return request;
+}
+
+std::size_t count_of(const std::vector<message::ChatEvent>& events, std::string_view code) {
+  return static_cast<std::size_t>(std::ranges::count_if(events, [&](const auto& event) {
+    const auto* const told = std::get_if<message::Diagnostic>(&event);
+    return told != nullptr && told->code == code;
+  }));
+}
+
+// "Runs" code at once. What it does can be set.
+class AtOnce final : public CodeInterpreter {
+ public:
+  Expected<Stop> start(Job job) override {
+    const auto here = reinterpret_cast<std::uintptr_t>(__builtin_frame_address(0));
+    lowest = std::min(lowest, here);
+    highest = std::max(highest, here);
+    thread = std::this_thread::get_id();
+    ++started;
+    if (is_busy) return Unexpected(Error{Errc::unavailable, "too many run"});
+    job.done(CodeResult{.out = "done\n", .err = {}});
+    return [] {};
+  }
+  std::shared_ptr<void> alarm(std::chrono::steady_clock::time_point,
+                              std::function<void()>) override {
+    return nullptr;
+  }
+
+  bool is_busy = false;
+  std::size_t started = 0;
+  std::thread::id thread;
+  std::uintptr_t lowest = UINTPTR_MAX;
+  std::uintptr_t highest = 0;
+};
+
+constexpr std::string_view kCode = R"({"code": "x"})";
+
+std::string numbered(std::size_t i) {
+  return "s" + std::to_string(i);
+}
+
+// Code that ends at once takes no more of the stack for each.
+TEST(ServerTools, tool_calling_CodesRunOneBehindTheOther) {
+  const auto code = std::make_shared<AtOnce>();
+  Server server({{"Done."}}, {.code = code});
+  const auto events = events_of(server, with_codes(10, std::string(kCode), numbered));
+  EXPECT_EQ(first_of<message::Finish>(events)->reason, FinishReason::stop);
+  EXPECT_EQ(count_of(events, "ran_tool"), 10U);
+  EXPECT_EQ(code->started, 10U);
+  EXPECT_LT(code->highest - code->lowest, 2000U);
+}
+
+// Where several codes have one id, it is not known which of them has made the calls.
+TEST(ServerTools, tool_calling_CodesOfOneIdAreNotRun) {
+  const auto code = std::make_shared<AtOnce>();
+  Server server({{"Done."}}, {.code = code});
+  const auto events =
+      events_of(server, with_codes(2, std::string(kCode), [](std::size_t) { return "s"; }));
+  EXPECT_EQ(code->started, 0U);
+  EXPECT_NE(server.at.prompt(0).find("has not come to its end"), std::string::npos);
+}
+
+// An answer runs so many programs, whatever a client has written in the model's name.
+TEST(ServerTools, tool_calling_AnAnswerRunsSoMuchCode) {
+  const auto code = std::make_shared<AtOnce>();
+  Server server({{"Done."}}, {.code = code});
+  const auto events = events_of(server, with_codes(20, std::string(kCode), numbered));
+  EXPECT_EQ(code->started, 16U);
+  EXPECT_EQ(count_of(events, "tool_failed"), 4U);
+  EXPECT_NE(server.at.prompt(0).find("an answer may run 16 programs"), std::string::npos);
+}
+
+// The client can send its results again.
+TEST(ServerTools, tool_calling_ABusyHostEndsTheRequest) {
+  const auto code = std::make_shared<AtOnce>();
+  code->is_busy = true;
+  Server server({{"Done."}}, {.code = code});
+  const auto events = events_of(server, with_codes(2, std::string(kCode), numbered));
+  const auto* const finish = first_of<message::Finish>(events);
+  EXPECT_EQ(finish->reason, FinishReason::error);
+  EXPECT_EQ(finish->error.code, Errc::unavailable);
+  EXPECT_EQ(code->started, 1U);
+  EXPECT_TRUE(server.at.engine->requests().empty());
+  EXPECT_TRUE(becomes_idle(*server.model));
+}
+
+// Asking the model again may wait for its tokenizer, which the thread of its engine must not do.
+TEST(ServerTools, tool_calling_NothingRunsOnTheEnginesThread) {
+  class Events final : public message::ChatSink {
+   public:
+    void on_event(const message::ChatEvent& event,
+                  const std::vector<message::TokenLogprob>&) override {
+      if (std::holds_alternative<message::ServerCallBegin>(event)) {
+        engine = std::this_thread::get_id();
+      }
+      if (std::holds_alternative<message::Finish>(event)) is_over.set_value();
+    }
+    std::thread::id engine;
+    std::promise<void> is_over;
+  };
+  for (const bool is_busy : {false, true}) {
+    const auto code = std::make_shared<AtOnce>();
+    code->is_busy = is_busy;
+    Server server({{call_of("run", kCode)}, {"Done."}}, {.code = code});
+    const auto events = std::make_shared<Events>();
+    const auto answer = server.model->start({.messages = {message::user("Weather?")},
+                                             .code = message::CodeTool{.name = "run", .type = "t"}},
+                                            events);
+    ASSERT_TRUE(answer);
+    events->is_over.get_future().get();
+    EXPECT_EQ(code->started, 1U);
+    EXPECT_NE(code->thread, events->engine);
+  }
+}
+
+// A tool that only code may call is not run for the model, nor is the client asked to.
+TEST(ServerTools, tool_calling_ToolsOfCodeAreNotCalledDirectly) {
+  Server server({{call_of("theirs", "{}")}, {"Sorry."}}, {.code = std::make_shared<AtOnce>()},
+                UnknownTool::forward);
+  message::ChatRequest request = with_codes(0, "", numbered);
+  request.messages.pop_back();
+  request.tools[0].for_model = false;
+  const auto events = events_of(server, request);
+  EXPECT_EQ(first_of<message::CallBegin>(events), nullptr);
+  EXPECT_EQ(count_of(events, "tool_failed"), 1U);
+  EXPECT_NE(server.at.prompt(1).find("only code may call"), std::string::npos);
+}
+
+// What the prompt is said to be is what it is, also with a tool that is named as the one of code.
+TEST(ServerTools, tool_calling_TheToolOfCodeTakesItsName) {
+  Server server({{"Done."}}, {.code = std::make_shared<AtOnce>()});
+  const message::ChatRequest request{.messages = {message::user("Weather?")},
+                                     .code = message::CodeTool{.name = "get_weather", .type = "t"}};
+  (void)events_of(server, request);
+  const auto prepared = server.model->prepare(request);
+  ASSERT_TRUE(prepared);
+  EXPECT_EQ(prepared->prompt.text, server.at.prompt(0));
 }
 
 constexpr message::Approvals::Rule kAlways = message::Approvals::Rule::always;
