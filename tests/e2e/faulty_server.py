@@ -373,6 +373,12 @@ for _name, _keyword in {"enum": "enum", "pattern": "pattern", "minLength": "minL
     FAULTS[f"{_name}_not_enforced"] = (f"schemas/{_name}", {"answer": not_told(f'"{_keyword}"')})
 
 
+@fault("schemas/enum", "request")
+def crash_at_what_does_not_fit(body):
+    if '"enum"' in schema_of(body) and "purple" in body["messages"][-1]["content"]:
+        raise Refused(500)
+
+
 @fault("schemas/maximum", "answer")
 def arguments_changed(document, body):
     """A repair that makes something else of what was right."""

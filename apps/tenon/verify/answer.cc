@@ -86,6 +86,9 @@ std::vector<ReadEvent> read_events(const std::vector<http::SseEvent>& events, bo
 }
 
 void read_stream(Dialect dialect, Answer& answer) {
+  if (!answer.trouble.empty()) {
+    answer.add_flaw("ends_with_done", "the stream was cut: " + answer.trouble);
+  }
   http::SseDecoder decoder(kMostBytes);
   std::vector<http::SseEvent> events;
   if (Status fed = decoder.feed(answer.body, events); !fed || decoder.is_mid_event()) {

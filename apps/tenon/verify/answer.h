@@ -58,7 +58,6 @@ struct Answer {
       error{};         ///< The message of an error, in whatever form it came; "": there is no text.
   json::Value note{};  ///< Tenon's own member `tenon`, which tells what is not held to.
   std::size_t argument_pieces = 0;  ///< Events that had a part of arguments.
-  std::size_t text_pieces = 0;
   std::vector<Flaw> flaws{};
 
   [[nodiscard]] bool is_ok() const { return status == 200 && error.empty(); }

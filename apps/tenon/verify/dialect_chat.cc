@@ -68,9 +68,7 @@ void read_finish(const json::Value& choice, Answer& answer) {
 }
 
 void read_said(const json::Value& message, Answer& answer) {
-  const std::string text = text_at(message, "content", answer, "answer_shape");
-  answer.text_pieces += text.empty() ? 0 : 1;
-  answer.text += text;
+  answer.text += text_at(message, "content", answer, "answer_shape");
   const bool has_long_name = message.find("reasoning_content") != nullptr;
   answer.reasoning +=
       text_at(message, has_long_name ? "reasoning_content" : "reasoning", answer, "answer_shape");
@@ -141,12 +139,12 @@ class ChatStream {
       answer_.add_flaw("begins_with_role", "the first chunk has not the role `assistant`");
     }
     is_first_ = false;
-    const std::size_t pieces = answer_.text_pieces;
+    const std::size_t text_before = answer_.text.size();
     read_said(*delta, answer_);
     const json::Value* const calls = delta->find("tool_calls");
     const bool has_calls =
         calls != nullptr && calls->if_array() != nullptr && !calls->if_array()->empty();
-    if (has_finish_ && (has_calls || answer_.text_pieces > pieces)) {
+    if (has_finish_ && (has_calls || answer_.text.size() > text_before)) {
       answer_.add_flaw("finish_comes_once", "text or a call comes after the finish_reason");
     }
     if (has_calls) {

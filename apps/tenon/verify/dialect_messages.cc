@@ -176,7 +176,6 @@ class MessagesStream {
     if (delta == nullptr) return answer_.add_flaw("chunk_shape", "a delta is missing");
     const std::string_view type = word_at(*delta, "type");
     if (type == "text_delta") {
-      ++answer_.text_pieces;
       answer_.text += word_at(*delta, "text");
     } else if (type == "thinking_delta") {
       answer_.reasoning += word_at(*delta, "thinking");

@@ -109,7 +109,6 @@ class ResponsesStream {
     check_order(event.data, type);
     if (type == "response.output_item.added") return begin_item(event.data);
     if (type == "response.output_text.delta") {
-      ++answer_.text_pieces;
       const std::string_view delta = word_at(event.data, "delta");
       answer_.text += delta;
       texts_[part_of(event.data)] += delta;
