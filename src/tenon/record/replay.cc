@@ -266,7 +266,8 @@ std::optional<std::int64_t> choice_of_event(std::string_view event) {
 }
 
 // Puts the choices of a stream one after the other, up to an event that is of none. The order
-// between them is chance: each is made by itself.
+// between them is chance: each is made by itself. What keeps a silent stream alive is left out: it
+// parts nothing.
 std::string by_choice(std::string_view answer) {
   constexpr std::string_view kEnd = "\n\n";
   std::string out;
@@ -279,13 +280,14 @@ std::string by_choice(std::string_view answer) {
     const std::size_t end = answer.find(kEnd);
     const std::string_view event =
         answer.substr(0, end == std::string_view::npos ? answer.size() : end + kEnd.size());
+    answer.remove_prefix(event.size());
+    if (std::ranges::find(kSilence, event) != std::end(kSilence)) continue;
     if (const auto choice = choice_of_event(event)) {
       waiting[*choice] += event;
     } else {
       flush();
       out += event;
     }
-    answer.remove_prefix(event.size());
   }
   flush();
   return out;

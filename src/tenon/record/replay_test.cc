@@ -377,7 +377,8 @@ TEST(Replay, TheOrderBetweenChoicesIsChance) {
     std::string_view events;  // one for each letter
     std::string_view sorted;
   } rows[] = {
-      {"aBbA", "abBA"}, {"Aa", "aA"}, {"aA.Aa", "aA.aA"}, {"aAa", "aaA"}, {"A!a", "A!a"}, {"", ""},
+      {"aBbA", "abBA"}, {"Aa", "aA"},      {"aA.Aa", "aA.aA"}, {"aAa", "aaA"},  {"A!a", "A!a"},
+      {"A_a", "aA"},    {"aA_Aa", "aaAA"}, {"_", ""},          {"A_!a", "A!a"}, {"", ""},
   };
   const auto stream = [](std::string_view letters) {
     std::string text;
@@ -385,6 +386,7 @@ TEST(Replay, TheOrderBetweenChoicesIsChance) {
       const std::string of = letter < 'a' ? "1" : "0";
       text += letter == '.'   ? std::string(": keep\n\n")
               : letter == '!' ? std::string("data: {\"choices\":[]}\n\n")
+              : letter == '_' ? std::string(": keep-alive\n\n")
                               : "data: {\"id\":\"" + std::string(1, letter) +
                                     "\",\"choices\":[{\"index\":" + of + "}]}\n\n";
     }
