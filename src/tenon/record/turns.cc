@@ -73,7 +73,9 @@ void Turns::end_run(unsigned choice) {
   const std::lock_guard lock(mutex_);
   Choice& own = choices_[choice];
   own.present = std::min(own.present + 1, own.runs.size());
-  own.line = own.present < own.runs.size() ? own.runs[own.present] : kNoLine;
+  // The next run may have begun before this one's end is told, and a line never goes back: the
+  // others would wait for what has come.
+  own.line = std::max(own.line, own.present < own.runs.size() ? own.runs[own.present] : kNoLine);
   changed_.notify_all();
 }
 
