@@ -8,11 +8,11 @@
 #include <utility>
 
 #include <fcntl.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "tenon/base/descriptor.h"
+#include "tenon/record/folder.h"
 #include "tenon/record/recorder.h"
 
 namespace tenon::record {
@@ -39,10 +39,7 @@ class File {
 
   [[nodiscard]] bool is_good() const { return is_good_; }
   [[nodiscard]] std::uint64_t size() const { return size_; }
-  /// Whether a recorder has the file open (its lock, see record/recorder.cc).
-  [[nodiscard]] bool is_being_written() const {
-    return ::flock(file_.get(), LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-  }
+  [[nodiscard]] bool is_being_written() const { return record::is_being_written(file_.get()); }
   /// At most `size` bytes from `at` on.
   [[nodiscard]] std::string read(std::uint64_t at, std::size_t size) const {
     std::string bytes(size, '\0');
@@ -64,22 +61,9 @@ class File {
   bool is_good_ = false;
 };
 
-// "2026-11-30/101500-042-resp_1.jsonl": a day, one slash, and no character by which a name could
-// lead out of the folder.
-bool is_name(std::string_view name) {
-  const std::size_t slash = name.find('/');
-  if (slash != 10 || !name.ends_with(".jsonl")) return false;
-  const std::string_view stem = name.substr(slash + 1, name.size() - slash - 1 - 6);
-  const auto is_plain = [](char c) {
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' ||
-           c == '_';
-  };
-  return std::ranges::all_of(name.substr(0, slash), is_plain) && !stem.empty() &&
-         std::ranges::all_of(stem, is_plain);
-}
-
 Unexpected not_a_name() {
-  return Unexpected(Error{Errc::invalid, "a recording has a name like DATE/TIME-ID.jsonl"});
+  return Unexpected(
+      Error{Errc::invalid, "a recording has a name like 2026-11-30/101500-042-ID.jsonl"});
 }
 
 // The first line without the request, which may be large and comes last.
@@ -133,17 +117,6 @@ std::optional<json::Value> summary_of(const std::string& folder, const std::stri
     }
   }
   return json::Value(*std::move(summary));
-}
-
-// The names in a folder, the latest first, since names of days and files begin with their time.
-std::vector<std::string> entries_of(const fs::path& folder, std::error_code& error) {
-  std::vector<std::string> names;
-  for (fs::directory_iterator each(folder, error), end; !error && each != end;
-       each.increment(error)) {
-    names.push_back(each->path().filename().string());
-  }
-  std::ranges::sort(names, std::greater<>());
-  return names;
 }
 
 }  // namespace

@@ -23,9 +23,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "tenon/base/descriptor.h"
 #include "tenon/base/hex.h"
 #include "tenon/base/log.h"
 #include "tenon/base/utf8.h"
+#include "tenon/record/folder.h"
 
 // How a recording is written
 //
@@ -43,7 +45,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::microseconds;
 
 constexpr std::chrono::milliseconds kRound{200};  // between two writes of an open file
-constexpr std::size_t kMaxIdBytes = 80;           // of an answer's id, in the name of its file
 
 std::string system_error() {
   return std::strerror(errno);  // NOLINT(concurrency-mt-unsafe): glibc's is thread-safe
@@ -114,42 +115,6 @@ void put_numbers(std::string& out, const std::vector<Number>& numbers) {
   out += ']';
 }
 
-// Where the file of an answer lies in the folder: "2026-11-30/101500-042-resp_1.jsonl" in UTC, with
-// milliseconds. So names sort by time. Characters of the id that could lead out of the folder are
-// left out.
-struct Name {
-  std::string day;
-  std::string file;
-};
-
-Name name_of(std::int64_t us, std::string_view id) {
-  const std::time_t seconds = us / 1'000'000;
-  std::tm utc{};
-  gmtime_r(&seconds, &utc);
-  char day[16];
-  char time[24];
-  std::strftime(day, sizeof day, "%Y-%m-%d", &utc);
-  const std::size_t length = std::strftime(time, sizeof time, "%H%M%S", &utc);
-  std::snprintf(time + length, sizeof time - length, "-%03d", static_cast<int>(us / 1000 % 1000));
-  std::string safe;
-  for (const char c : id.substr(0, kMaxIdBytes)) {
-    const bool is_plain = (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
-                          (c >= 'a' && c <= 'z') || c == '-' || c == '_';
-    if (is_plain) safe += c;
-  }
-  return {.day = day, .file = std::string(time) + "-" + safe + ".jsonl"};
-}
-
-// Whether name_of() gives such a name. Only those files are deleted: the folder may have others.
-bool is_ours(std::string_view name) {
-  constexpr std::string_view kBegin = "0000-00-00/000000-000-";  // 0: any digit
-  if (name.size() <= kBegin.size() || !name.ends_with(".jsonl")) return false;
-  if (name.find('/', kBegin.size()) != std::string_view::npos) return false;
-  return std::ranges::equal(name.substr(0, kBegin.size()), kBegin, [](char c, char wanted) {
-    return wanted == '0' ? c >= '0' && c <= '9' : c == wanted;
-  });
-}
-
 std::int64_t now_us() {
   return std::chrono::duration_cast<microseconds>(
              std::chrono::system_clock::now().time_since_epoch())
@@ -157,7 +122,7 @@ std::int64_t now_us() {
 }
 
 // O_NOFOLLOW: a link that lies in the folder under this name does not redirect the recording. The
-// lock says that the file is being written (record/list.cc); the kernel takes it away with the
+// lock says that the file is being written (record/folder.cc); the kernel takes it away with the
 // process, however that ends. A file system without locks does without.
 int open_file(const std::string& path) {
   const int file = ::open(path.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW,
@@ -170,6 +135,11 @@ int open_file(const std::string& path) {
 void make_folder(const fs::path& folder) {
   std::error_code ignored;
   if (fs::create_directory(folder, ignored)) fs::permissions(folder, fs::perms::owner_all, ignored);
+}
+
+bool is_open_elsewhere(const std::string& path) {
+  const Descriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  return file.is_open() && is_being_written(file.get());
 }
 
 // Strands inside of choices have numbers that no choice has. A recursive model asks its models
@@ -695,11 +665,11 @@ struct Recorder::Impl {
     changed.notify_one();
   }
 
-  // A file of an ended answer.
   struct File {
     std::string path;
     std::uint64_t bytes = 0;
     std::int64_t began_s = 0;
+    bool has_ended = false;  // its answer; that of another process may be under way
   };
 
   const RecorderOptions options;
@@ -722,24 +692,35 @@ struct Recorder::Impl {
 // last write stands in for the beginning.
 Status Recorder::Impl::look() {
   std::error_code error;
-  fs::create_directories(options.folder, error);
-  // For the owner only: recordings have what users have said.
-  if (!error) fs::permissions(options.folder, fs::perms::owner_all, error);
+  const bool is_there = fs::exists(options.folder, error);
+  if (!error) fs::create_directories(options.folder, error);
+  // For the owner only: recordings have what users have said. A folder that was there may be of
+  // others, too; those of the days in it are the owner's only (make_folder).
+  if (!error && !is_there) fs::permissions(options.folder, fs::perms::owner_all, error);
+  const auto days = error ? std::vector<std::string>() : entries_of(options.folder, error);
   if (error) {
     return Unexpected(Error{Errc::unavailable, options.folder + ": " + error.message() +
                                                    "; recordings need a folder of their own"});
   }
   std::vector<std::pair<std::string, File>> found;
-  for (fs::recursive_directory_iterator each(options.folder, error), end; !error && each != end;
-       each.increment(error)) {
-    std::string name = each->path().lexically_relative(options.folder).generic_string();
-    if (!is_ours(name) || !each->is_regular_file(error)) continue;
-    const auto written = fs::last_write_time(each->path(), error);
-    const auto age = fs::file_time_type::clock::now() - written;
-    const std::int64_t written_s =
-        now_us() / 1'000'000 - std::chrono::duration_cast<std::chrono::seconds>(age).count();
-    found.emplace_back(std::move(name),
-                       File{each->path().string(), each->file_size(error), written_s});
+  for (const std::string& day : days) {
+    // What cannot be read, or goes away meanwhile, is not deleted, and holds up nothing else.
+    std::error_code ignored;
+    const fs::path folder = fs::path(options.folder) / day;
+    if (!is_day(day) || !fs::is_directory(fs::symlink_status(folder, ignored))) continue;
+    for (const std::string& file : entries_of(folder, ignored)) {
+      std::error_code failed;
+      const fs::path path = folder / file;
+      std::string name = day + "/" + file;
+      if (!is_name(name) || !fs::is_regular_file(fs::symlink_status(path, failed))) continue;
+      const auto written = fs::last_write_time(path, failed);
+      const std::uint64_t size = failed ? 0 : fs::file_size(path, failed);
+      if (failed) continue;
+      const auto age = fs::file_time_type::clock::now() - written;
+      const std::int64_t written_s =
+          now_us() / 1'000'000 - std::chrono::duration_cast<std::chrono::seconds>(age).count();
+      found.emplace_back(std::move(name), File{path.string(), size, written_s});
+    }
   }
   std::ranges::sort(found, {}, &std::pair<std::string, File>::first);
   for (auto& [name, file] : found) {
@@ -749,16 +730,21 @@ Status Recorder::Impl::look() {
   return {};
 }
 
-// Deletes the oldest files until the rest is within both limits. Only files of ended answers are in
-// the list, so no file that is being written goes.
+// Deletes the oldest files until the rest is within both limits. Files of this process are in the
+// list once they have ended; one that another process is writing stays.
 void Recorder::Impl::make_room() {
   const std::int64_t oldest = now_us() / 1'000'000 - options.max_age.count();
-  while (!files.empty() && (bytes > options.max_bytes || files.front().began_s < oldest)) {
+  for (auto each = files.begin();
+       each != files.end() && (bytes > options.max_bytes || each->began_s < oldest);) {
+    if (!each->has_ended && is_open_elsewhere(each->path)) {
+      ++each;
+      continue;
+    }
     std::error_code ignored;
-    fs::remove(files.front().path, ignored);
-    fs::remove(fs::path(files.front().path).parent_path(), ignored);  // only if it is empty
-    bytes -= std::min(bytes, files.front().bytes);
-    files.pop_front();
+    fs::remove(each->path, ignored);
+    fs::remove(fs::path(each->path).parent_path(), ignored);  // only if it is empty
+    bytes -= std::min(bytes, each->bytes);
+    each = files.erase(each);
   }
 }
 
@@ -794,8 +780,10 @@ void Recorder::Impl::work() {
         return true;
       }
       if (one->write_out()) return false;
-      files.push_back(
-          {.path = one->path, .bytes = one->written, .began_s = one->began_us / 1'000'000});
+      files.push_back({.path = one->path,
+                       .bytes = one->written,
+                       .began_s = one->began_us / 1'000'000,
+                       .has_ended = true});
       bytes += one->written;
       return true;
     });

@@ -2,6 +2,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <sstream>
 #include <string>
 #include <thread>
@@ -387,9 +388,12 @@ TEST(Recorder, TheOldestFilesMakeRoom) {
 
 TEST(Recorder, OtherFilesStay) {
   const RecordFolder folder;
-  const std::string others[] = {
-      "data.jsonl", "2026-01-01/notes.jsonl", "2026-01-01/101500-042-req_1.txt",
-      "2026-01-01/more/101500-042-req_1.jsonl", "datasets-1/101500-042-req_1.jsonl"};
+  const std::string others[] = {"data.jsonl",
+                                "2026-01-01/notes.jsonl",
+                                "2026-01-01/101500-042-req_1.txt",
+                                "2026-01-01/more/101500-042-req_1.jsonl",
+                                "datasets-1/101500-042-req_1.jsonl",
+                                "2026-01-01/101500-042-a.b.jsonl"};
   for (const std::string& other : others) {
     fs::create_directories(fs::path(folder.path() + "/" + other).parent_path());
     std::ofstream(folder.path() + "/" + other) << std::string(5000, 'x');
@@ -402,6 +406,50 @@ TEST(Recorder, OtherFilesStay) {
   for (const std::string& other : others) {
     EXPECT_TRUE(fs::exists(folder.path() + "/" + other)) << other;
   }
+}
+
+// A file that another server is writing stays, and the next one goes instead.
+TEST(Recorder, WhatAnotherProcessWritesStays) {
+  const RecordFolder folder;
+  const auto other = recorder_in(folder);
+  const auto open = other->begin(kHeading);
+  open->sent(std::string(5000, 'x'));
+  std::this_thread::sleep_for(std::chrono::milliseconds(400));  // it is written
+  const std::vector<std::string> names = folder.names();
+  ASSERT_EQ(names.size(), 1U);
+  const std::string ended = folder.path() + "/9999-01-01/101500-042-req_2.jsonl";
+  fs::create_directories(fs::path(ended).parent_path());
+  std::ofstream(ended) << std::string(5000, 'x');
+  {
+    const auto recorder = recorder_in(folder, {.max_bytes = 1000});
+  }
+  EXPECT_EQ(folder.names(), names);
+  EXPECT_FALSE(fs::exists(ended));
+}
+
+TEST(Recorder, AFileThatCannotBeReadHoldsUpNoOther) {
+  const RecordFolder folder;
+  const std::string day = folder.path() + "/2026-01-01/";
+  fs::create_directories(day);
+  for (const std::string id : {"1", "2", "3"}) {
+    fs::create_symlink(day + "101500-042-" + id + ".jsonl", day + "101500-042-" + id + ".jsonl");
+    std::ofstream(day + "101500-043-" + id + ".jsonl") << std::string(5000, 'x');
+  }
+  {
+    const auto recorder = recorder_in(folder, {.max_bytes = 1000});
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(day), fs::directory_iterator()), 3);
+}
+
+TEST(Recorder, AFolderThatWasThereKeepsItsPermissions) {
+  const RecordFolder folder;
+  fs::create_directories(folder.path());
+  const auto shared = fs::perms::owner_all | fs::perms::group_all;
+  fs::permissions(folder.path(), shared);
+  record_all(*recorder_in(folder));
+  EXPECT_EQ(fs::status(folder.path()).permissions(), shared);
+  const std::string day = fs::path(folder.names().at(0)).parent_path().string();
+  EXPECT_EQ(fs::status(folder.path() + "/" + day).permissions(), fs::perms::owner_all);
 }
 
 TEST(Recorder, AFolderThatIsRemovedBeforeItHasAFileIsMadeAgain) {
@@ -457,7 +505,7 @@ TEST(Recorder, ListsInPagesAndSaysWhatIsUnderWay) {
   EXPECT_EQ(list_recordings(folder.path(), folder.names()[0], 10)->recordings.size(), 0U);
   EXPECT_FALSE(list_recordings(folder.path() + "/none", "", 10));
   EXPECT_EQ(list_recordings(folder.path(), "nope", 10).error().code, Errc::invalid);
-  EXPECT_TRUE(list_recordings(folder.path(), "2020-01-01/gone.jsonl", 10));
+  EXPECT_TRUE(list_recordings(folder.path(), "2020-01-01/101500-042-gone.jsonl", 10));
 }
 
 // What is left of a server that was killed is not under way, and neither is a full file.
@@ -474,7 +522,7 @@ TEST(Recorder, ListsWhatWasNeverFinished) {
   for (const auto& row : rows) {
     const RecordFolder folder;
     fs::create_directories(folder.path() + "/2026-01-01");
-    std::ofstream(folder.path() + "/2026-01-01/1-a.jsonl") << row.text;
+    std::ofstream(folder.path() + "/2026-01-01/101500-042-a.jsonl") << row.text;
     const auto listed = list_recordings(folder.path(), "", 10);
     ASSERT_TRUE(listed && listed->recordings.size() == 1) << row.text;
     const json::Value& one = listed->recordings[0];
