@@ -103,13 +103,18 @@ std::optional<json::Object> ending_of(const File& file) {
 
 // The first and the last line as one object; nothing for a file that is no recording.
 std::optional<json::Value> summary_of(const std::string& folder, const std::string& name) {
-  const File file(folder + "/" + name);
+  const std::string path = folder + "/" + name;
+  const File file(path);
   if (!file.is_good()) return std::nullopt;
   auto summary = heading_of(file);
   if (!summary) return std::nullopt;
   summary->set("name", name);
-  const auto ending = ending_of(file);
-  summary->set("live", (!ending || ending->find("end") == nullptr) && file.is_being_written());
+  auto ending = ending_of(file);
+  const auto has_end = [&] { return ending && ending->find("end") != nullptr; };
+  const bool is_live = !has_end() && file.is_being_written();
+  // It may have ended between the two: the end is there once the lock is gone.
+  if (!has_end() && !is_live) ending = ending_of(File(path));
+  summary->set("live", is_live);
   if (ending) {
     for (const json::Member& member : *ending) {
       const bool is_status = member.key == "end";

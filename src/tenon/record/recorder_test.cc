@@ -1,5 +1,6 @@
 #include "tenon/record/recorder.h"
 
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -531,6 +532,29 @@ TEST(Recorder, ListsWhatWasNeverFinished) {
       EXPECT_EQ(one.find(member) != nullptr, member == row.has) << row.text;
     }
   }
+}
+
+// An answer may end while the list looks at its file: it is under way, or it has a status.
+TEST(Recorder, ListsNoAnswerThatHasJustEndedAsUnfinished) {
+  const RecordFolder folder;
+  const auto recorder = recorder_in(folder);
+  std::atomic<bool> is_over = false;
+  std::thread answers([&] {
+    for (int i = 0; i < 200; ++i) {
+      recorder->begin(kHeading)->end(200);
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+    is_over = true;
+  });
+  std::size_t unfinished = 0;
+  while (!is_over) {
+    const auto listed = list_recordings(folder.path(), "", 5);
+    for (const json::Value& one : listed->recordings) {
+      if (*one.find("live") == json::Value(false) && one.find("status") == nullptr) ++unfinished;
+    }
+  }
+  answers.join();
+  EXPECT_EQ(unfinished, 0U);
 }
 
 TEST(Recorder, TheLastLineIsFoundHoweverManyToolsWereCalled) {
