@@ -199,7 +199,7 @@ function Answer({ recording, version, isReading, place, go, all }: AnswerProps) 
         <ul class="facts">
           <li><time>{clock(head.began)}</time></li>
           <li>{duration(recording.last)}</li>
-          {recording.status !== undefined ? <li class={recording.status >= 400 ? "bad" : ""}>status {recording.status}</li> : recording.cut === "" && <li class="live-note" role="status">{isReading ? "reading…" : listed === undefined ? "no end yet: under way, or cut by a crash" : isUnfinished(listed) ? "never finished: the server was killed" : "under way"}</li>}
+          {recording.status !== undefined ? <li class={recording.status >= 400 ? "bad" : ""}>status {recording.status}</li> : recording.cut === "" && <li class="live-note" role="status">{isReading ? "reading…" : listed === undefined ? "no end yet: under way, or cut by a crash" : isUnfinished(listed) ? "never finished" : "under way"}</li>}
           {guarantees.map((one) => <li key={one}>{brief(one, 20)}</li>)}
           {[...new Set(recording.finishes.map((finish) => finish.reason))].slice(0, 4).map((reason) => <li key={reason}>{brief(reason, 20)}</li>)}
           {repairs.length > 0 && <li class="repaired">{plural(repairs.length, "repair")}: {brief([...new Set(repairs.map((event) => event.code))].join(", "), 100)}</li>}

@@ -222,7 +222,7 @@ function EntryRow({ entry }: { entry: Entry }) {
         {entry.tools.length > 0 && ` (${brief(entry.tools.slice(0, 8).join(", "), 60)})`}
         {entry.guarantee !== "" && ` · ${brief(entry.guarantee, 20)}`}
         {entry.repairs > 0 && ` · ${plural(entry.repairs, "repair")}`}
-        {isFailed(entry) && <span class="bad"> · {entry.error !== "" ? brief(entry.error, 80) : entry.status === undefined ? "cut" : `status ${entry.status}`}</span>}
+        {isFailed(entry) && <span class="bad"> · {entry.error !== "" ? brief(entry.error, 80) : entry.status === undefined ? "no end" : `status ${entry.status}`}</span>}
       </div>
     </div>
   );
