@@ -553,6 +553,8 @@ std::vector<Request::Open> Request::open_calls() const {
   for (const Message& message : messages) {
     if (message.role == Role::tool) with_result.insert(message.tool_call_id);
   }
+  std::set<std::string_view> waiting;  // code with calls
+  for (const message::CodeCall& one : request_.code_calls) waiting.insert(one.code_id);
   std::map<std::string_view, const message::Decision*> decisions;
   for (const message::Decision& one : request_.decisions) decisions.emplace(one.call_id, &one);
   // A decision names an id. Where several calls of the answer have it, it does not say which of
@@ -569,8 +571,7 @@ std::vector<Request::Open> Request::open_calls() const {
       if (is_code(call) && !with_result.contains(call.id)) {
         // It waits for calls of the client's tools, which are in this request. Without such calls
         // it was cut while the model wrote it, or what it did is not known, and it does not run.
-        const bool waits = std::ranges::any_of(
-            request_.code_calls, [&](const auto& one) { return one.code_id == call.id; });
+        const bool waits = waiting.contains(call.id);
         // Where several have its id, it is not known which of them has made the calls.
         open.push_back({.message = i,
                         .call = call,
