@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <utility>
 
@@ -166,12 +167,15 @@ void play(const Step& step, engine::EventSink& sink) {
   } else if (step.kind == Step::Kind::call) {
     sink.on_call({.index = step.index, .name = step.name, .arguments = step.arguments});
   } else {
+    const std::span<const bool> top_is_legal =
+        step.logprob ? std::span(step.logprob->top_is_legal).first(step.logprob->legal_tops)
+                     : std::span<const bool>();
     sink.on_token({.id = step.id,
                    .bytes = step.bytes,
                    .is_control = step.is_control,
-                   .logprob = step.logprob ? &*step.logprob : nullptr,
+                   .logprob = step.logprob ? &step.logprob->logprob : nullptr,
                    .legal = step.legal,
-                   .top_is_legal = {step.top_is_legal.data(), step.legal_tops},
+                   .top_is_legal = top_is_legal,
                    .count = step.count});
   }
 }

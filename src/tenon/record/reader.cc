@@ -168,13 +168,14 @@ double logprob_in(const json::Value& value) {
 
 // "logprob": -0.5, "top": [["hi", -0.5, true], ...]. A fourth item has the bytes of a text that is
 // not whole characters. Members have the types of kMembers.
-std::optional<message::TokenLogprob> logprob_of(const json::Value& line, std::string_view bytes) {
+std::unique_ptr<KeptLogprob> logprob_of(const json::Value& line, std::string_view bytes) {
   const json::Value* const own = line.find("logprob");
-  if (own == nullptr) return std::nullopt;
+  if (own == nullptr) return nullptr;
   const bool has_text = line.find("logprob_text") != nullptr;
-  message::TokenLogprob logprob{
-      .bytes = has_text ? json::text_in(line, "logprob_text") : std::string(bytes),
-      .logprob = logprob_in(*own)};
+  auto kept = std::make_unique<KeptLogprob>();
+  message::TokenLogprob& logprob = kept->logprob;
+  logprob = {.bytes = has_text ? json::text_in(line, "logprob_text") : std::string(bytes),
+             .logprob = logprob_in(*own)};
   const json::Value* const top = line.find("top");
   for (std::size_t i = 0; top != nullptr && i < top->if_array()->size(); ++i) {
     const json::Array& one = *(*top->if_array())[i].if_array();
@@ -182,7 +183,13 @@ std::optional<message::TokenLogprob> logprob_of(const json::Value& line, std::st
         one.size() > 3 ? from_hex(*one[3].if_string()) : *one.front().if_string(),
         logprob_in(one[1]));
   }
-  return logprob;
+  if (line.find("legal") == nullptr) return kept;
+  kept->legal_tops = std::min(logprob.top.size(), kept->top_is_legal.size());
+  for (std::size_t i = 0; i < kept->legal_tops; ++i) {
+    const json::Array& one = *(*top->if_array())[i].if_array();
+    kept->top_is_legal[i] = one.size() > 2 && one[2] == json::Value(true);
+  }
+  return kept;
 }
 
 // {"token": 5, "at": 900, "run": 0, "text": "hi"}; "hex" instead of "text" for bytes that are not
@@ -197,13 +204,6 @@ Step token_of(const json::Value& line) {
   step.logprob = logprob_of(line, step.bytes);
   if (line.find("legal") != nullptr) {
     step.legal = static_cast<std::uint32_t>(json::number_in(line, "legal"));
-  }
-  if (step.logprob && step.legal) {
-    step.legal_tops = std::min(step.logprob->top.size(), step.top_is_legal.size());
-    for (std::size_t i = 0; i < step.legal_tops; ++i) {
-      const json::Array& one = *(*line.find("top")->if_array())[i].if_array();
-      step.top_is_legal[i] = one.size() > 2 && one[2] == json::Value(true);
-    }
   }
   return step;
 }
@@ -301,6 +301,10 @@ Status read_line(json::Value line, std::size_t number, Read& read) {
     run->end = std::move(line);
     run->end_line = number;
   } else if (line.find("run") != nullptr) {
+    constexpr std::size_t kMostRuns = 10'000;
+    if (read.runs.size() == kMostRuns) {
+      return wrong(number, "there are more than " + std::to_string(kMostRuns) + " runs");
+    }
     const auto maker = static_cast<std::size_t>(json::number_in(line, "made_by"));
     if (maker >= read.makers.size()) return wrong(number, "what made this run is not known");
     if (line.find("part") != nullptr) {

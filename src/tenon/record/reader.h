@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -22,7 +23,15 @@ inline constexpr std::size_t kNoLine = std::numeric_limits<std::size_t>::max();
 /// The most tokens that `top` has (record_logprobs, and top_logprobs of requests).
 inline constexpr std::size_t kMostTop = 20;
 
-/// A token or a piece of a run, as the engine made it.
+/// The log probabilities of a token.
+struct KeptLogprob {
+  message::TokenLogprob logprob;
+  std::array<bool, kMostTop> top_is_legal{};  ///< The first `legal_tops` are known, for its `top`.
+  std::size_t legal_tops = 0;
+};
+
+/// A token or a piece of a run, as the engine made it. A file may have millions, so that what few
+/// of them have lies elsewhere.
 struct Step {
   enum class Kind : std::uint8_t { token, reasoning, call };
   Kind kind = Kind::token;
@@ -32,12 +41,9 @@ struct Step {
   std::string bytes;  ///< The token's, or the text of reasoning.
   bool is_control = false;
   std::uint32_t count = 1;
-  std::optional<message::TokenLogprob> logprob{};
-  std::optional<std::uint32_t> legal{};  ///< How many tokens the mask allowed; none: no mask.
-  std::array<bool, kMostTop>
-      top_is_legal{};  ///< The first `legal_tops` are known, for logprob->top.
-  std::size_t legal_tops = 0;
-  std::uint32_t index = 0;  ///< The call's; name and arguments are, too.
+  std::unique_ptr<KeptLogprob> logprob{};  ///< Null: it has none.
+  std::optional<std::uint32_t> legal{};    ///< How many tokens the mask allowed; none: no mask.
+  std::uint32_t index = 0;                 ///< The call's; name and arguments are, too.
   std::string name{};
   std::string arguments{};
 };

@@ -207,22 +207,22 @@ TEST(Recorder, TheReaderReadsWhatItWrites) {
   const std::vector<Step>& steps = read->runs[0].steps;
   ASSERT_EQ(steps.size(), 6U);
   ASSERT_TRUE(steps[0].logprob);
-  EXPECT_EQ(steps[0].logprob->bytes, "{");
-  EXPECT_EQ(steps[0].logprob->logprob, -0.5);
+  EXPECT_EQ(steps[0].logprob->logprob.bytes, "{");
+  EXPECT_EQ(steps[0].logprob->logprob.logprob, -0.5);
   const std::vector<std::pair<std::string, double>> top = {{"{", -0.5}, {"x", -1.5}};
-  EXPECT_EQ(steps[0].logprob->top, top);
+  EXPECT_EQ(steps[0].logprob->logprob.top, top);
   EXPECT_EQ(steps[0].legal, 12U);
-  ASSERT_EQ(steps[0].legal_tops, 2U);
-  EXPECT_TRUE(steps[0].top_is_legal[0]);
-  EXPECT_FALSE(steps[0].top_is_legal[1]);
+  ASSERT_EQ(steps[0].logprob->legal_tops, 2U);
+  EXPECT_TRUE(steps[0].logprob->top_is_legal[0]);
+  EXPECT_FALSE(steps[0].logprob->top_is_legal[1]);
   EXPECT_FALSE(steps[1].legal);
-  EXPECT_EQ(steps[3].legal_tops, 0U);
+  EXPECT_EQ(steps[3].logprob->legal_tops, 0U);
   EXPECT_FALSE(steps[1].logprob);
   EXPECT_EQ(steps[1].bytes, "\xc3");
   EXPECT_TRUE(steps[2].is_control);
   ASSERT_TRUE(steps[3].logprob);
-  EXPECT_EQ(steps[3].logprob->bytes, "<end>");
-  EXPECT_EQ(steps[3].logprob->top.front().first, "\xc3");
+  EXPECT_EQ(steps[3].logprob->logprob.bytes, "<end>");
+  EXPECT_EQ(steps[3].logprob->logprob.top.front().first, "\xc3");
   EXPECT_EQ(steps[4].kind, Step::Kind::reasoning);
   EXPECT_EQ(steps[5].arguments, "{}");
   ASSERT_TRUE(read->runs[0].upstream);
@@ -315,6 +315,15 @@ TEST(Recorder, RefusesWhatIsNoRecording) {
     ASSERT_FALSE(read) << row.text;
     EXPECT_TRUE(read.error().message.starts_with(row.message)) << read.error().message;
   }
+}
+
+TEST(Recorder, RunsHaveABound) {
+  std::string text = "{\"recording\":1,\"request\":{}}\n{\"made_by\":{}}\n";
+  for (int i = 0; i < 10'000; ++i) text += "{\"run\":0,\"made_by\":0}\n";
+  EXPECT_TRUE(read_recording(text));
+  const auto read = read_recording(text + "{\"run\":0,\"made_by\":0}\n");
+  ASSERT_FALSE(read);
+  EXPECT_EQ(read.error().message, "line 10003: there are more than 10000 runs");
 }
 
 // A damaged member is not read as if it were missing: the answer would be another one.
