@@ -1,6 +1,7 @@
 #include "tenon/record/fork.h"
 
 #include <algorithm>
+#include <map>
 #include <mutex>
 #include <span>
 #include <string>
@@ -130,6 +131,14 @@ class ForkedEngine final : public engine::Engine {
   Player recorded_;
 };
 
+// Whether some choice of several has several runs: rounds of tools. An engine is not told which
+// choice asks it, so only the first run is known to be the one that asks first.
+bool has_choices_with_rounds(const Read& read) {
+  std::map<unsigned, std::size_t> runs;
+  for (const Run& run : read.runs) ++runs[run.choice];
+  return runs.size() > 1 && runs.size() < read.runs.size();
+}
+
 }  // namespace
 
 Expected<std::shared_ptr<engine::Engine>> forked_engine(const Read& read, std::size_t tokens,
@@ -138,6 +147,12 @@ Expected<std::shared_ptr<engine::Engine>> forked_engine(const Read& read, std::s
     return refused(Errc::unsupported,
                    "the engine makes its prompts itself, so an answer cannot go on from the middle "
                    "of another");
+  }
+  if (has_choices_with_rounds(read) && tokens > read.runs.front().steps.size()) {
+    return refused(Errc::unsupported,
+                   "the recording has several choices with several runs, so only tokens of the "
+                   "first run can be kept, which has " +
+                       std::to_string(read.runs.front().steps.size()));
   }
   const vocab::Tokenizer& tokenizer = engine->tokenizer();
   std::size_t seen = 0;

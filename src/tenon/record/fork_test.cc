@@ -121,6 +121,35 @@ TEST_P(RefusedForks, SayWhy) {
 INSTANTIATE_TEST_SUITE_P(Rows, RefusedForks, testing::ValuesIn(kRefusedRows),
                          [](const auto& test) { return std::string(test.param.name); });
 
+// Which choice an engine's second run is of is not known, once one has several.
+TEST(Fork, KeepsTheFirstRunAloneOfChoicesWithRounds) {
+  const auto scripted = std::make_shared<engine::ScriptedEngine>(
+      engine::ScriptedEngine::Options{}, std::vector<engine::Script>{{.text = "x"}});
+  const std::string first = recording_of(*scripted, "one");
+  const auto with_runs = [&](const std::vector<std::string_view>& choices) {
+    std::string text = first;
+    for (std::size_t i = 0; i < choices.size(); ++i) {
+      const std::string run = std::to_string(i + 1);
+      std::string more = recording_of(*scripted, "two");
+      more.erase(0, more.find("{\"run\":0"));
+      for (std::size_t at = 0; (at = more.find("\"run\":0", at)) != std::string::npos;) {
+        more.replace(at, 7, "\"run\":" + run);
+      }
+      more.insert(more.find(",\"ids\""), ",\"choice\":" + std::string(choices[i]));
+      text += more;
+    }
+    return *read_recording(text);
+  };
+  EXPECT_TRUE(forked_engine(with_runs({"1"}), 6, scripted));       // several choices
+  EXPECT_TRUE(forked_engine(with_runs({"0", "0"}), 9, scripted));  // several rounds
+  EXPECT_TRUE(forked_engine(with_runs({"1", "0"}), 3, scripted));
+  const auto refused = forked_engine(with_runs({"1", "0"}), 4, scripted);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().message,
+            "the recording has several choices with several runs, so only tokens of the first run "
+            "can be kept, which has 3");
+}
+
 TEST(Fork, RefusesAnotherVocabulary) {
   const auto scripted = std::make_shared<engine::ScriptedEngine>(
       engine::ScriptedEngine::Options{}, std::vector<engine::Script>{{.text = "x"}});
