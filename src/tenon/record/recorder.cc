@@ -242,7 +242,10 @@ void Recording::State::note(const message::ChatEvent& event) {
 // The first message is the cause of those that follow.
 void Recording::State::fail(std::string_view message) {
   constexpr std::size_t kMostBytes = 400;
-  if (error.empty()) error = utf8::sanitized(message.substr(0, kMostBytes));
+  if (!error.empty()) return;
+  error = utf8::sanitized(message.substr(0, kMostBytes));  // which may make it longer
+  error.resize(std::min(error.size(), kMostBytes));
+  error.resize(error.size() - utf8::open_tail(error));
 }
 
 // Takes the buffer under the lock and writes it without, so that a slow disk delays no token.

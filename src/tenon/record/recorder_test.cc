@@ -585,11 +585,15 @@ TEST(Recorder, TheLastLineIsFoundHoweverManyToolsWereCalled) {
 }
 
 TEST(Recorder, TheEndSaysWhyAnAnswerFailed) {
+  const std::string broken(1000, '\x80');
+  std::string most;  // 400 bytes are the limit
+  for (int i = 0; i < 133; ++i) most += "\ufffd";
   const struct {
     std::string_view of_event;
     std::string_view of_end;
     std::string_view error;
   } rows[] = {
+      {"", broken, most},
       {"", "the prompt is too long", "the prompt is too long"},
       {"the engine is gone", "the upstream failed", "the engine is gone"},
       {"the engine is gone", "", "the engine is gone"},
