@@ -156,10 +156,36 @@ json::Object replay_of(const ReplayOptions& options, const record::Read& read) {
           {"tokens", static_cast<std::int64_t>(options.fork)}};
 }
 
+// Why the recording has more choices than its request asks for, and so was damaged or edited; "":
+// it has not. A replay would wait for the choices that are not asked for.
+std::string why_too_many_choices(const record::Read& read) {
+  const json::Value* const request = read.heading.find("request");
+  constexpr std::int64_t kMost = 1 << 20;  // more than a server takes
+  std::int64_t each = 1;
+  std::int64_t prompts = 1;
+  if (request != nullptr && request->if_object() != nullptr) {
+    for (const std::string_view member : {"n", "best_of"}) {
+      each = std::clamp(json::number_in(*request, member), each, kMost);
+    }
+    const json::Value* const prompt = request->find("prompt");
+    if (prompt != nullptr && prompt->if_array() != nullptr) {
+      prompts = std::max(prompts, static_cast<std::int64_t>(prompt->if_array()->size()));
+    }
+  }
+  for (const record::Run& run : read.runs) {
+    if (run.choice < each * prompts) continue;
+    return "choice " + std::to_string(run.choice) + " has a run, but the request asks for " +
+           std::to_string(each * prompts) + " in all: the file was damaged or edited";
+  }
+  return "";
+}
+
 // The request of the recording, answered by its tokens: everything between the client and the
 // engine is what serves clients, too. The answer is recorded as a server records it.
 OrComplaint<Replayed> replay(const ReplayOptions& options, const record::Read& read) {
   if (!read.why_not_played.empty()) return about_file(options, read.why_not_played);
+  const std::string too_many = why_too_many_choices(read);
+  if (!too_many.empty()) return about_file(options, too_many);
   const auto request = request_of(options, read);
   if (!request) return Failure<Complaint>(request.error());
   auto model = model_for(options, read);

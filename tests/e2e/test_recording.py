@@ -95,6 +95,14 @@ def test_a_change_is_told(recorded, tmp_path):
     assert differs.returncode == 1 and "line 1 differs" in differs.stdout, differs.stdout + differs.stderr
 
 
+def test_a_choice_that_the_request_does_not_ask_for_is_damage(recorded, tmp_path):
+    _, file = record(recorded, "/v1/chat/completions", {**CHAT, "n": 2, "tools": []})
+    changed = tmp_path / "changed.jsonl"
+    changed.write_text(file.read_text().replace('"choice":1', '"choice":5'))
+    refused = replay(changed, "--expect")  # it would wait for choice 5
+    assert refused.returncode == 3 and "choice 5 has a run, but the request asks for 2 in all" in refused.stderr, refused.stderr
+
+
 def test_a_model_goes_on_from_a_recorded_token(recorded, tmp_path):
     _, file = record(recorded, "/v1/chat/completions", {**CHAT, "tool_choice": "required", "temperature": 0})
     model = MODEL
