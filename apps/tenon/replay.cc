@@ -38,6 +38,8 @@
 namespace tenon::app {
 namespace {
 
+constexpr std::int64_t kRefused = 400;     // the lowest status of a request that is refused
+constexpr std::int64_t kFailed = 500;      // the lowest status of a request that failed
 constexpr std::int64_t kClientLeft = 499;  // the status where the client left before the end
 // A recording has at most kMaxFileBytes, and one line more.
 constexpr std::size_t kMaxBytes = record::kMaxFileBytes + (std::size_t{1} << 20);
@@ -225,15 +227,21 @@ OrComplaint<Replayed> replay(const ReplayOptions& options, const record::Read& r
   // A server may be recording into the same folder, so the newest file need not be ours.
   constexpr std::size_t kMostNewer = 1000;
   const auto listed = record::list_recordings(folder, "", kMostNewer);
-  if (!listed) return replayed;
+  if (!listed) return complaint(kBadInput, "--record: " + listed.error().message);
   const auto own_one = std::ranges::find_if(listed->recordings, [&](const json::Value& one) {
     return json::text_in(one, "id") == replayed.id;
   });
-  if (own_one == listed->recordings.end()) return replayed;  // refused before a model saw it
-  const auto text = record::read_recorded(folder, json::text_in(*own_one, "name"), 0);
-  if (!text) return complaint(kBadInput, text.error().message);
+  if (own_one == listed->recordings.end()) {
+    if (replayed.status >= kRefused) return replayed;  // refused before a model saw it
+    return complaint(kBadInput, folder +
+                                    ": the recording of the new answer could not be written, and "
+                                    "without it nothing can be compared: look at the log above");
+  }
+  const std::string name = json::text_in(*own_one, "name");
+  const auto text = record::read_recorded(folder, name, 0);
+  if (!text) return complaint(kBadInput, folder + "/" + name + ": " + text.error().message);
   auto now = record::read_recording(*text);
-  if (!now) return complaint(kBadInput, now.error().message);
+  if (!now) return complaint(kBadInput, folder + "/" + name + ": " + now.error().message);
   replayed.events = std::move(now->events);
   return replayed;
 }
@@ -354,14 +362,14 @@ std::string message_of(const std::string& answer) {
 // new one is compared with it, or is what the recording makes again.
 std::optional<Complaint> refusal(const ReplayOptions& options, const record::Read& read,
                                  const Replayed& replayed) {
-  constexpr std::int64_t kRefused = 400;
-  constexpr std::int64_t kFailed = 500;
   if (replayed.status < kRefused) return std::nullopt;
   const bool is_as_recorded = replayed.status == read.status;
   if (is_as_recorded && (options.expect || !options.has_model)) return std::nullopt;
   if (options.expect && !options.has_model) return std::nullopt;  // compare() shows it
-  return Complaint{replayed.status < kFailed ? kBadInput : kEngine,
-                   "the request was refused with status " + std::to_string(replayed.status) + ": " +
+  const bool has_failed = replayed.status >= kFailed;
+  return Complaint{has_failed ? kEngine : kBadInput,
+                   std::string("the request ") + (has_failed ? "failed" : "was refused") +
+                       " with status " + std::to_string(replayed.status) + ": " +
                        message_of(replayed.answer)};
 }
 

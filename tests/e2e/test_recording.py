@@ -103,6 +103,15 @@ def test_a_choice_that_the_request_does_not_ask_for_is_damage(recorded, tmp_path
     assert refused.returncode == 3 and "choice 5 has a run, but the request asks for 2 in all" in refused.stderr, refused.stderr
 
 
+def test_a_replay_whose_own_recording_cannot_be_written_says_so(recorded, tmp_path):
+    _, file = record(recorded, "/v1/chat/completions", CHAT)
+    for day in (0, 1):  # no folder of that day can be made
+        (tmp_path / time.strftime("%Y-%m-%d", time.gmtime(time.time() + day * 86400))).write_text("in the way")
+    failed = replay(file, *MODEL, "--expect", "--record", tmp_path)
+    assert failed.returncode == 3 and "recording of the new answer could not be written" in failed.stderr, failed.stderr
+    assert str(tmp_path) in failed.stderr and failed.stdout == ""
+
+
 def test_a_model_goes_on_from_a_recorded_token(recorded, tmp_path):
     _, file = record(recorded, "/v1/chat/completions", {**CHAT, "tool_choice": "required", "temperature": 0})
     model = MODEL
