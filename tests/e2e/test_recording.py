@@ -112,6 +112,12 @@ def test_a_replay_whose_own_recording_cannot_be_written_says_so(recorded, tmp_pa
     assert str(tmp_path) in failed.stderr and failed.stdout == ""
 
 
+def test_what_is_left_out_inside_of_a_member_is_told(recorded):
+    _, file = record(recorded, "/v1/chat/completions", {**CHAT, "max_tokens": 5})
+    told = replay(file, *MODEL, "--with", json.dumps({"tools": [TOOL, {"type": "web_search"}]}))
+    assert told.returncode == 0 and "--with: tools[1] is not known to this version, or not supported, and is left out" in told.stderr, told.stderr
+
+
 def test_a_model_goes_on_from_a_recorded_token(recorded, tmp_path):
     _, file = record(recorded, "/v1/chat/completions", {**CHAT, "tool_choice": "required", "temperature": 0})
     model = MODEL
