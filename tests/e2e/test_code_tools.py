@@ -10,7 +10,7 @@ import pytest
 from data import SAMPLES
 from scripted_upstream import call
 from test_hosted_tools import hosted, house, of_anthropic, of_openai, tool
-from test_sandbox import MORE, SECRET, attacks, listener
+from test_sandbox import MORE, SECRET, aimed, attacks, listener
 from test_tools import replayed, results
 
 CODE = {"type": "code_execution_20260120", "name": "code_execution"}
@@ -244,8 +244,7 @@ def test_many_tools_are_named_and_found_by_code(tmp_path):
 def test_attacks_are_refused(file, listener, tmp_path):
     """As in test_sandbox.py; here a model has written them."""
     port, connections = listener
-    # A worker that ends itself takes what it printed with it.
-    programs = {name: code.replace("PORT", str(port)).removesuffix("\nimport os;os._exit(0)") for name, code in attacks(file).items()}
+    programs = {name: aimed(code, port) for name, code in attacks(file).items()}
     with house(tmp_path, lambda prompt: call("code_execution", {"code": programs[prompt.split("RUN ")[1].split("<|im_end|>")[0]]})
                if "<tool_response>" not in prompt else "Done.", more=ON + "code_timeout_s = 1\n") as (server, _):
         client = of_anthropic(server)

@@ -54,12 +54,21 @@ def require(tier, user):
     assert json.loads(done.stdout)["tier"] == tier
 
 
+# What the attacks call seedstest: a name of this process, since files of tests run beside one another.
+SOCKET = f"seedstest{os.getpid()}"
+
+
+def aimed(code, port):
+    """The program of an attack, aimed at the listener. A worker that ends itself takes what it printed with it, so it does not."""
+    return code.replace("PORT", str(port)).replace("seedstest", SOCKET).removesuffix("\nimport os;os._exit(0)")
+
+
 @pytest.fixture(scope="module")
 def listener():
     """A TCP port and an abstract Unix socket of the host that greet every client."""
     tcp, unix = socket.socket(), socket.socket(socket.AF_UNIX)
     tcp.bind(("127.0.0.1", 0))
-    unix.bind("\0seedstest")
+    unix.bind("\0" + SOCKET)
     connections = []
 
     def greet(one):
@@ -112,8 +121,7 @@ def test_attacks_are_refused(tier, user, file, listener, tmp_path):
         files = []
         for name, code in attacks(file).items():
             files.append(pathlib.Path(folder, f"{name}.py"))
-            # A worker that ends itself takes what it printed with it.
-            files[-1].write_text(code.replace("PORT", str(port)).removesuffix("\nimport os;os._exit(0)"))
+            files[-1].write_text(aimed(code, port))
         with concurrent.futures.ThreadPoolExecutor(4) as pool:  # many attacks wait until their time is over
             runs = list(pool.map(lambda some: sandbox(user, "run", "--tier", tier, "--wall", "1", "--memory", "512", "--cpu", "4", "--json",
                                                       *given, *map(str, some), timeout_s=600), [files[at::4] for at in range(4)]))
