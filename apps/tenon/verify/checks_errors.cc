@@ -48,7 +48,7 @@ const std::vector<MistakeRow> kMistakes = {
        bend_body(q, [](json::Object& body) { body.set("temperature", "warm"); });
      }},
     {"tools_of_wrong_type", "Are tools that are a text refused with 4xx?",
-     [](Question& q) { bend_body(q, [](json::Object& body) { body.set("tools", "hammer"); }); }},
+     [](Question& q) { bend_body(q, [](json::Object& body) { body.set("tools", "nails"); }); }},
     {"tool_without_name", "Is a tool without a name refused with 4xx?",
      [](Question& q) {
        bend_body(q, [](json::Object& body) {
