@@ -102,8 +102,7 @@ struct Bad {
 };
 
 const Bad kBad[] = {
-    {"CodeCallsWithoutCode",
-     "[[model]]\nname = \"a\"\npath = \"a.gguf\"\ncode_calls = [\"b\"]\n",
+    {"CodeCallsWithoutCode", "[[model]]\nname = \"a\"\npath = \"a.gguf\"\ncode_calls = [\"b\"]\n",
      Errc::invalid, "tenon.toml:1:1: model.code_calls of 'a' are tools of the server"},
     {"MissingFileOfServers",
      "[[model]]\nname = \"a\"\npath = \"a.gguf\"\nexecute = \"server\"\nmcp = \"/nope.json\"\n",
