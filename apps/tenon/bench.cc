@@ -21,8 +21,8 @@
 #include "bench_model_set.h"
 #include "command.h"
 #include "conversation.h"
+#include "progress_line.h"
 #include "terminal.h"
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "tenon/chat/model.h"
@@ -193,42 +193,22 @@ OrComplaint<std::vector<Asked>> load(const BenchOptions& options,
 
 // ---- the progress
 
-/// Shows on stderr how far the run is. A terminal shows one line that is overwritten and removed at
-/// the end; anything else gets a line every half a minute.
+/// How far the run is, and how much of it was right.
 class Progress {
  public:
-  explicit Progress(std::size_t of) : of_(of), is_terminal_(isatty(STDERR_FILENO) == 1) {}
-  ~Progress() {
-    if (is_terminal_) std::cerr << "\r\033[K" << std::flush;
-  }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
+  explicit Progress(std::size_t of) : of_(of) {}
 
   void show(std::size_t done, const bench::Figure& right) {
-    constexpr std::chrono::milliseconds kMoment{100};
-    constexpr std::chrono::seconds kWhile{30};
-    const Clock::time_point now = Clock::now();
-    if (!is_terminal_) {
-      if (now - last_ < kWhile) return;
-      last_ = now;
-      std::cerr << bench::progress_line(done, of_, right, now - begin_) << std::endl;
-      return;
-    }
-    if (done > 0 && done < of_ && now - last_ < kMoment) return;
-    last_ = now;
-    winsize size{};
-    const bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-    // A line as wide as the terminal would wrap.
-    const std::size_t width = (is_known ? size.ws_col : std::size_t{80}) - 1;
-    std::cerr << '\r' << bench::progress_bar(done, of_, right, now - begin_, width) << "\033[K"
-              << std::flush;
+    if (!line_.is_due(done == 0 || done == of_)) return;
+    const Clock::duration time = Clock::now() - begin_;
+    line_.show(line_.is_terminal() ? bench::progress_bar(done, of_, right, time, line_width())
+                                   : bench::progress_line(done, of_, right, time));
   }
 
  private:
   const std::size_t of_;
-  const bool is_terminal_;
   const Clock::time_point begin_ = Clock::now();
-  Clock::time_point last_ = begin_;
+  ProgressLine line_;
 };
 
 // ---- the round

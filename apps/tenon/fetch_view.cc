@@ -9,8 +9,8 @@
 #include <mutex>
 #include <string_view>
 
+#include "progress_line.h"
 #include "terminal.h"
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 // How a fetch is shown on stderr. A terminal has one line that is overwritten ten times a second,
@@ -21,13 +21,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using Kind = hub::Event::Kind;
-
-std::size_t terminal_width() {
-  winsize size{};
-  const bool is_known = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
-  // A line as wide as the terminal would wrap.
-  return (is_known ? size.ws_col : std::size_t{80}) - 1;
-}
 
 // "4:07", "1:02:03".
 std::string shown_time(double seconds) {
@@ -76,7 +69,7 @@ class FetchView {
         if (event.have == event.size && !is_terminal_) break;
         last_ = now;
         draw(fetch_line(event, event.have - had_, now - begin_,
-                        is_terminal_ ? terminal_width() : std::size_t{200}));
+                        is_terminal_ ? line_width() : std::size_t{200}));
         break;
       case Kind::wait:
         say((event.file.empty() ? "" : name_of(event) + ": ") + printable(event.what, false));

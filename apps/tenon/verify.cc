@@ -14,6 +14,7 @@
 
 #include "command.h"
 #include "conversation.h"
+#include "progress_line.h"
 #include "running_server.h"
 #include "terminal.h"
 #include "verify/check.h"
@@ -137,33 +138,6 @@ bool write_file(const std::string& path, const std::string& text) {
   return static_cast<bool>(file << text << std::flush);
 }
 
-// On a terminal always, elsewhere every half a minute.
-class Progress {
- public:
-  explicit Progress(std::size_t of) : of_(of), is_terminal_(isatty(STDERR_FILENO) == 1) {}
-  ~Progress() {
-    if (is_terminal_) std::cerr << "\r\033[K" << std::flush;
-  }
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
-
-  void show(std::size_t done, const std::string& id) {
-    const std::string line = std::to_string(done) + "/" + std::to_string(of_) + " " + id;
-    const auto now = std::chrono::steady_clock::now();
-    if (is_terminal_) {
-      std::cerr << "\r\033[K" << line << std::flush;
-    } else if (now - last_ >= std::chrono::seconds(30)) {
-      last_ = now;
-      std::cerr << line << std::endl;
-    }
-  }
-
- private:
-  const std::size_t of_;
-  const bool is_terminal_;
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
-};
-
 int write_reports(const verify::Report& report, const VerifyOptions& options) {
   if (options.json != "-" && options.html != "-") {
     std::cout << shown(verify::table(report), STDOUT_FILENO) << std::flush;
@@ -197,7 +171,7 @@ int run_checks(const std::vector<verify::Check>& checks, const VerifyOptions& op
   // Ctrl-C and SIGTERM end the run after the check that is being made; what there is is written.
   const Interruption interruption(/*ends=*/true);
   {
-    Progress progress(checks.size());
+    ProgressLine progress;
     for (const verify::Check& check : checks) {
       if (interruption.token().is_cancelled()) {
         report.ended = "interrupted";
@@ -205,7 +179,11 @@ int run_checks(const std::vector<verify::Check>& checks, const VerifyOptions& op
         report.ended = "the server answers no more";
       }
       if (!report.ended.empty()) break;
-      progress.show(report.results.size(), check.id());
+      if (progress.is_due(/*at_once=*/true)) {
+        const std::string line = std::to_string(report.results.size()) + "/" +
+                                 std::to_string(checks.size()) + " " + check.id();
+        progress.show(progress.is_terminal() ? line.substr(0, line_width()) : line);
+      }
       report.results.push_back(verify::run_check(check, session));
     }
   }
