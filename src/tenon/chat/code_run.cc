@@ -5,6 +5,7 @@
 
 #include "tenon/base/ids.h"
 #include "tenon/json/value.h"
+#include "tenon/schema/values.h"
 
 // A run has three kinds of threads: the interpreter's, which calls ask() and end(); those of tools
 // that run here, which call answered(); and the interpreter's alarms. The lock is held for the
@@ -25,29 +26,9 @@ using Clock = std::chrono::steady_clock;
 using message::CodeCall;
 using message::ToolCall;
 
-json::Value with_plain_numbers(const json::Value& value) {
-  if (const json::Array* const items = value.if_array()) {
-    json::Array out;
-    for (const json::Value& item : *items) out.push_back(with_plain_numbers(item));
-    return out;
-  }
-  if (const json::Object* const members = value.if_object()) {
-    json::Object out;
-    for (const json::Member& member : *members) {
-      out.set(member.key, with_plain_numbers(member.value));
-    }
-    return out;
-  }
-  if (const json::Number* const number = value.if_number(); number != nullptr) {
-    if (const auto integer = number->to_int64()) return json::Value(*integer);
-  }
-  return value;
-}
-
 std::string key_of(const std::string& tool, const std::string& arguments) {
   const auto value = json::parse(arguments);
-  return tool + '\n' +
-         (value ? json::dumps(with_plain_numbers(*value), {.sort_keys = true}) : arguments);
+  return tool + '\n' + (value ? schema::canonical_text(*value) : arguments);
 }
 
 std::string tool_of(const std::string& key) {

@@ -29,7 +29,8 @@ void append_string(std::string& out, std::string_view text) {
   out.append(std::to_string(text.size())).append("\"").append(text);
 }
 
-// Two values have the same text exactly if they are equal.
+}  // namespace
+
 std::string canonical_text(const json::Value& value) {
   struct Open {
     std::vector<const json::Member*> members;  // by key
@@ -84,8 +85,6 @@ std::string canonical_text(const json::Value& value) {
   }
   return out;
 }
-
-}  // namespace
 
 // Keyed with a secret of the process, so that no client can choose values that collide.
 std::uint64_t hash_of(const json::Value& value) {

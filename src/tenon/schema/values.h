@@ -3,12 +3,17 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "tenon/json/value.h"
 
 /// Compares many values by value.
 namespace tenon::schema {
+
+/// Two values have the same text exactly if they are equal (1 and 1.0, members in any order). It is
+/// not JSON. Linear in the value, in bounded stack space.
+[[nodiscard]] std::string canonical_text(const json::Value& value);
 
 /// Equal values (1 and 1.0, members in any order) have equal hashes. The hash is keyed, so that an
 /// attacker cannot choose values that collide. Linear in the value, in bounded stack space.
