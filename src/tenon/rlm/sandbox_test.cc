@@ -307,7 +307,8 @@ TEST(Sandbox, TellsHowPackagesAndInterpretersAreNamed) {
 
 TEST(FolderBeside, HidesNoPath) {
   EXPECT_EQ(folder_beside({"/usr/lib", "/workshop/lib"}), "/work");
-  EXPECT_EQ(folder_beside({"/usr/lib", "/work/lib"}), "/work2");
+  const std::string within = folder_beside({}) + "/lib";
+  EXPECT_EQ(folder_beside({"/usr/lib", within}), "/work2");
   EXPECT_EQ(folder_beside({"/work", "/work2/a", "/work3x"}), "/work3");
   EXPECT_EQ(folder_beside({}), "/work");
 }
