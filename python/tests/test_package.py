@@ -34,6 +34,16 @@ def test_every_name_of_the_extension_has_a_stub():
             assert member.startswith("__") or f" {member}(" in stub, f"{name}.{member}"
 
 
+def test_pytest_finds_the_plugin():
+    """By its entry point, and it does not load the library."""
+    options = subprocess.run(
+        [sys.executable, "-m", "pytest", "--help"], capture_output=True, text=True
+    ).stdout
+    assert "--tenon-verify=URL" in options
+    program = "import sys, tenon.pytest_verify; print('tenon._tenon' in sys.modules)"
+    assert run(program).strip() == "False"
+
+
 def test_nothing_is_loaded_before_it_is_used():
     loaded = run(
         "import sys, tenon; print([name for name in sys.modules if 'numpy' in name or '_tenon' in name or 'asyncio' in name])"
