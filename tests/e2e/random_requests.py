@@ -381,7 +381,7 @@ class Source:
         if self.chance(0.15):
             body["chat_template_kwargs"] = self.kwargs()
         if self.chance(0.1):
-            body["tenon"] = self.choice([{"normalize": False}, {"close_calls": True}, {"close_calls": True}, {"argument_order": "any"}, {"argument_order": None}])
+            body["tenon"] = self.choice([{"normalize": False}, {"close_calls": True}, {"close_calls": True}, {"argument_order": "any"}, {"argument_order": None}, {"bounds": "none"}])
         return body
 
     def chat(self):

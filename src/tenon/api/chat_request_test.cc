@@ -185,6 +185,7 @@ const ChatRefused kRefusedFields[] = {
     {"CloseCallsNoFlag", R"("tenon": {"close_calls": 1})", "tenon.close_calls", "invalid_type"},
     {"ArgumentOrderUnknown", R"("tenon": {"argument_order": "random"})", "tenon.argument_order",
      "invalid_value"},
+    {"BoundsUnknown", R"("tenon": {"bounds": "off"})", "tenon.bounds", "invalid_value"},
     {"TenonUnknown", R"("tenon": {"x": 1})", "tenon.x", "unknown_parameter"},
     {"UserOfOtherType", R"("user": 1)", "user", "invalid_type"},
     {"MetadataOfOtherType", R"("metadata": "x")", "metadata", "invalid_type"},
@@ -624,6 +625,13 @@ TEST(ChatRequest, ResponseFormatIsTextOrJsonOfASchema) {
   EXPECT_EQ(held.kind, ResponseFormat::Kind::json);
   EXPECT_EQ(json::to_string(held.schema), R"({"type":"array"})");
   EXPECT_EQ(held.strict, true);
+}
+
+TEST(ChatRequest, BoundsAreTheModelsUnlessItIsSaid) {
+  using message::Bounds;
+  EXPECT_EQ(decoded("").chat.bounds, std::nullopt);
+  EXPECT_EQ(decoded(R"("tenon": {"bounds": "default"})").chat.bounds, Bounds::usual);
+  EXPECT_EQ(decoded(R"("tenon": {"bounds": "none"})").chat.bounds, Bounds::none);
 }
 
 TEST(ChatRequest, ArgumentOrderIsTheModelsUnlessItIsSaid) {

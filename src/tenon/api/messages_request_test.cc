@@ -278,7 +278,8 @@ TEST(Messages, TheRestIsHonoured) {
       R"("stream": true, "temperature": 0.5, "top_p": 0.9, "top_k": 7, "stop_sequences": ["a"],
          "thinking": {"type": "enabled", "budget_tokens": 1024, "display": "omitted"},
          "output_config": {"effort": "low", "format": {"type": "json_schema", "schema": {"a": 1}}},
-         "metadata": {"user_id": "u"}, "service_tier": "auto", "tenon": {"normalize": false})"));
+         "metadata": {"user_id": "u"}, "service_tier": "auto",
+         "tenon": {"normalize": false, "bounds": "none"})"));
   ASSERT_TRUE(decoded) << decoded.error().message;
   const message::ChatRequest& chat = decoded->chat;
   EXPECT_TRUE(decoded->stream);
@@ -290,6 +291,7 @@ TEST(Messages, TheRestIsHonoured) {
   EXPECT_EQ(chat.stop, std::vector<std::string>{"a"});
   EXPECT_EQ(chat.max_tokens, 9U);
   EXPECT_EQ(chat.normalize, false);
+  EXPECT_EQ(chat.bounds, message::Bounds::none);
   EXPECT_EQ(chat.response_format.schema, *json::parse(R"({"a": 1})"));
   EXPECT_EQ(json::to_string(chat.template_kwargs),
             R"({"enable_thinking":true,"reasoning_effort":"low"})");

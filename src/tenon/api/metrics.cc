@@ -98,6 +98,8 @@ struct Metrics::Impl {
               "The part of tenon_mask_seconds_total in which the model stood still");
   Counters& forced_tokens = counter("tenon_mask_forced_tokens_total",
                                     "Tokens of answers that a grammar left no choice about");
+  Counters& closed_loops = counter("tenon_mask_closed_loops_total",
+                                   "Values that were closed because they repeated themselves");
   Counters& guessed_tokens = counter("tenon_engine_guessed_tokens_total",
                                      "Tokens computed ahead of their choice, on a guess");
   Counters& accepted_guesses =
@@ -281,6 +283,7 @@ void Metrics::engine(const std::string& model, const engine::EngineStats& stats)
   raise(impl_->mask_seconds, stats.mask_nanoseconds, kNano);
   raise(impl_->mask_wait_seconds, stats.mask_wait_nanoseconds, kNano);
   raise(impl_->forced_tokens, stats.forced_tokens);
+  raise(impl_->closed_loops, stats.closed_loops);
   raise(impl_->guessed_tokens, stats.guessed_tokens);
   raise(impl_->accepted_guesses, stats.accepted_guesses);
   raise(impl_->cached_tokens, stats.cached_tokens);

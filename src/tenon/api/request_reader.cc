@@ -588,6 +588,11 @@ bool RequestReader::member_of_tenon(const json::Member& member, const std::strin
     chat_.on_loop = value == Value("stop") ? message::OnLoop::stop : message::OnLoop::tell;
     return true;
   }
+  if (member.key == "bounds") {
+    if (!one_of(value, path, {"default", "none"})) return false;
+    chat_.bounds = value == Value("none") ? message::Bounds::none : message::Bounds::usual;
+    return true;
+  }
   if (member.key == "max_calls") {
     std::int64_t most = 0;
     if (!integer(value, path, 0, std::numeric_limits<std::int32_t>::max(), most)) return false;

@@ -456,7 +456,7 @@ TEST(Responses, HonoursTheRest) {
                   "schema": {"type": "object"}}},
          "stream_options": {"include_obfuscation": false}, "metadata": {"k": "v"},
          "truncation": "disabled", "background": false, "context_management": [],
-         "service_tier": "auto", "user": "u", "tenon": {"close_calls": true})");
+         "service_tier": "auto", "user": "u", "tenon": {"close_calls": true, "bounds": "none"})");
   ASSERT_TRUE(decoded) << decoded.error().message;
   const message::ChatRequest& chat = decoded->chat;
   EXPECT_TRUE(decoded->stream);
@@ -469,6 +469,7 @@ TEST(Responses, HonoursTheRest) {
   EXPECT_TRUE(chat.logprobs);
   EXPECT_EQ(chat.top_logprobs, 2);
   EXPECT_EQ(chat.close_calls, true);
+  EXPECT_EQ(chat.bounds, message::Bounds::none);
   EXPECT_EQ(*chat.template_kwargs.find("reasoning_effort"), Value("low"));
   EXPECT_EQ(*chat.template_kwargs.find("enable_thinking"), Value(true));
   EXPECT_EQ(chat.response_format.kind, message::ResponseFormat::Kind::json);

@@ -122,6 +122,7 @@ std::string key_of(const Question& question, const ChatRequest& request) {
   }
   key += question.options.parallel ? 'p' : '1';
   key += question.options.json.property_order == JsonOptions::PropertyOrder::any ? 'a' : 's';
+  key += question.options.json.is_bounded ? 'b' : 'u';
   if (question.response.kind == ResponseFormat::Kind::json) {
     key += question.response.strict == true ? '!' : '?';
     json::append(key, question.response.schema);
@@ -620,6 +621,7 @@ Result<Constraint, Refusal> Constraints::of(const Ask& ask, std::string_view pro
   }
 
   const ArgumentOrder order = request.argument_order.value_or(options_.argument_order);
+  const message::Bounds bounds = request.bounds.value_or(options_.bounds);
   const OtherForms others = printing_ == nullptr && options_.with_others != nullptr
                                 ? ask.masked_other_forms(options_.required_in_others)
                                 : OtherForms::nowhere;
@@ -633,6 +635,7 @@ Result<Constraint, Refusal> Constraints::of(const Ask& ask, std::string_view pro
                                 .json = {.property_order = order == ArgumentOrder::any
                                                                ? JsonOptions::PropertyOrder::any
                                                                : JsonOptions::PropertyOrder::schema,
+                                         .is_bounded = bounds == message::Bounds::usual,
                                          .plain_integers = true,
                                          .declared_only = true,
                                          .lenient = true},

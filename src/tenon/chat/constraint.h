@@ -41,6 +41,7 @@ class Constraints {
   struct Options {
     engine::ConstrainedBy constrained_by = engine::ConstrainedBy::masks;  ///< Must not be `none`.
     message::ArgumentOrder argument_order = message::ArgumentOrder::schema;
+    message::Bounds bounds = message::Bounds::usual;
     std::size_t cache_bytes = kGrammarCacheBytes;
     /// The format with calls in other forms (format::with_fallbacks, held), for answers that may
     /// have such calls (Ask::masked_other_forms) and are constrained by masks; null: the model has

@@ -324,6 +324,23 @@ TEST(Constraints, ModelMayLetArgumentsComeInAnyOrder) {
   EXPECT_FALSE(takes(*constraints.of(asked, kTail), swapped));
 }
 
+TEST(Constraints, NumbersAreBoundedUnlessTheRequestOrElseTheModelLiftsIt) {
+  using message::Bounds;
+  const std::string number(40, '7');
+  for (const Bounds by_model : {Bounds::usual, Bounds::none}) {
+    const Constraints constraints(format::find("hermes"), constraint_tokenizer(),
+                                  {.bounds = by_model});
+    for (const std::optional<Bounds> by_request :
+         {std::optional<Bounds>(), std::optional(Bounds::usual), std::optional(Bounds::none)}) {
+      ChatRequest asked = constraint_request();
+      asked.bounds = by_request;
+      EXPECT_EQ(
+          takes(*constraints.of(asked, kTail), call("f", R"({"a": "x", "b": )" + number + "}")),
+          by_request.value_or(by_model) == Bounds::none);
+    }
+  }
+}
+
 TEST(Constraints, HoldInputsOfCustomToolsToTheirGrammars) {
   const Constraints constraints = hermes();
   ChatRequest asked = constraint_request();

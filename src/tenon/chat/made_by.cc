@@ -41,6 +41,7 @@ constexpr Maybe kMaybe[] = {{"drops_repeats", &ModelOptions::drops_repeats},
 // In the order of the enumerators, whose number is the index.
 constexpr std::string_view kUnknownTools[] = {"content", "repair", "forward"};
 constexpr std::string_view kOrders[] = {"schema", "any"};
+constexpr std::string_view kBounds[] = {"default", "none"};
 constexpr std::string_view kTakes[] = {"tokens", "text", "messages"};
 constexpr std::string_view kConstrainedBy[] = {"none", "masks", "gbnf", "ebnf", "json_schema"};
 
@@ -58,6 +59,7 @@ Object options_json(const ModelOptions& options) {
   }
   all.set("on_unknown_tool", kUnknownTools[static_cast<std::size_t>(options.on_unknown_tool)]);
   all.set("argument_order", kOrders[static_cast<std::size_t>(options.argument_order)]);
+  all.set("bounds", kBounds[static_cast<std::size_t>(options.bounds)]);
   if (!options.format.empty()) all.set("format", options.format);
   for (const auto& [name, own] :
        {std::pair("definition", &options.own_format), std::pair("imported", &options.imported)}) {
@@ -160,6 +162,11 @@ Status read_options(const Value& from, ModelOptions& options) {
   const auto order = word_in(from, "argument_order", kOrders);
   if (!order) return Unexpected(order.error());
   options.argument_order = static_cast<message::ArgumentOrder>(*order);
+  if (from.find("bounds") != nullptr) {
+    const auto bounds = word_in(from, "bounds", kBounds);
+    if (!bounds) return Unexpected(bounds.error());
+    options.bounds = static_cast<message::Bounds>(*bounds);
+  }
   auto format = text_in(from, "format");
   if (!format) return Unexpected(format.error());
   options.format = *std::move(format);

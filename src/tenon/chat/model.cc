@@ -165,6 +165,7 @@ class EngineModel final : public Model {
                                        .tokenizer = engine_->tokenizer(),
                                        .format = format_},
                                       {.argument_order = options_.argument_order,
+                                       .bounds = options_.bounds,
                                        .cache_bytes = options_.grammar_cache_bytes,
                                        .with_others = constrained_format_,
                                        .required_in_others = options_.required_in_other_forms,
@@ -370,6 +371,7 @@ engine::GenerateRequest EngineModel::generate_request(const Ask& ask,
           .ends = ends_,
           .markers = markers_,
           .ends_whole = closes_calls(ask),
+          .closes_loops = ask.request.bounds.value_or(options_.bounds) == message::Bounds::usual,
           .ends_with_token = ask.request.tells_tokens};
 }
 

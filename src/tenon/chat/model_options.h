@@ -70,6 +70,7 @@ struct ModelOptions {
   std::optional<std::uint32_t> max_reasoning_tokens;
   std::uint32_t max_calls = kMaxCalls;  ///< In one answer; 0: any number.
   message::OnLoop on_loop = message::OnLoop::tell;
+  message::Bounds bounds = message::Bounds::usual;
   std::chrono::milliseconds time_limit{0};  ///< For one answer; 0: no limit.
   /// Begin the answer with the opener of a call if the request demands one and the engine cannot
   /// constrain the answer. Off for engines that do not continue the prompt to the byte.

@@ -405,6 +405,22 @@ TEST(Model, CallsComeToTheirEndIfTheRequestOrElseTheModelSaysSo) {
   }
 }
 
+TEST(Model, LoopsAreClosedUnlessTheRequestOrElseTheModelLiftsBounds) {
+  using message::Bounds;
+  for (const Bounds by_model : {Bounds::usual, Bounds::none}) {
+    for (const std::optional<Bounds> by_request :
+         {std::optional<Bounds>(), std::optional(Bounds::usual), std::optional(Bounds::none)}) {
+      ModelSetting setting("x", {.name = "m", .format = "hermes", .bounds = by_model}, 4096,
+                           /*takes_grammars=*/true);
+      ChatRequest request = ask("hi", {"f"});
+      request.bounds = by_request;
+      setting.answer(request);
+      EXPECT_EQ(setting.engine->requests().back().closes_loops,
+                by_request.value_or(by_model) == Bounds::usual);
+    }
+  }
+}
+
 TEST(Model, LeavesRequestsWithoutToolsAlone) {
   ModelSetting setting("<tool_call>", {.name = "m", .format = "hermes"}, 4096,
                        /*takes_grammars=*/true);

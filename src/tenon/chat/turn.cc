@@ -1,7 +1,9 @@
 #include "tenon/chat/turn.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <iterator>
+#include <string>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -45,6 +47,12 @@ std::vector<std::string> ends_of(const TurnOptions& options) {
   std::vector<std::string> ends = options.stop;
   ends.insert(ends.end(), options.turn_begins.begin(), options.turn_begins.end());
   return ends;
+}
+
+message::Diagnostic loops_closed(std::uint32_t count) {
+  return {"loop_closed",
+          count == 1 ? "a value repeated itself and was closed"
+                     : std::to_string(count) + " values repeated themselves and were closed"};
 }
 
 }  // namespace
@@ -239,7 +247,11 @@ void Turn::on_end(const engine::RunEnd& end) {
                        .is_constrained = end.is_constrained,
                        .unconstrained_because = end.unconstrained_because,
                        .error = end.error,
-                       .attempts = end.attempts});
+                       .attempts = end.attempts,
+                       .closed_loops = end.closed_loops});
+  }
+  if (end.closed_loops > 0) {
+    sink_->on_event(loops_closed(end.closed_loops), {});
   }
   if (!end.unconstrained_because.empty()) {
     log::warn("not_held: " + std::string(log::content(end.unconstrained_because)));

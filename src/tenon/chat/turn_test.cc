@@ -710,6 +710,19 @@ TEST(Turn, TellsFirstWhatItWasTold) {
   EXPECT_EQ(recorder->fold.diagnostics().front().code, "not_held");
 }
 
+TEST(Turn, TellsOfValuesThatWereClosed) {
+  for (const std::uint32_t count : {0U, 1U, 3U}) {
+    auto recorder = std::make_shared<TurnRecorder>();
+    Turn turn({}, recorder);
+    turn.on_token({.bytes = "a"});
+    turn.on_end({.closed_loops = count});
+    std::vector<message::Diagnostic> told;
+    if (count == 1) told = {{"loop_closed", "a value repeated itself and was closed"}};
+    if (count == 3) told = {{"loop_closed", "3 values repeated themselves and were closed"}};
+    EXPECT_EQ(recorder->fold.diagnostics(), told);
+  }
+}
+
 TEST(Turn, PassesLogprobsOnButNotThoseOfAStopString) {
   auto recorder = std::make_shared<TurnRecorder>();
   Turn turn({.stop = {"END"}, .logprobs = 0}, recorder);

@@ -163,6 +163,7 @@ constexpr std::string_view kExecute[] = {"client", "server"};
 constexpr std::string_view kApprove[] = {"never", "always", "by_annotation"};
 constexpr std::string_view kLoadTimes[] = {"start", "first_use"};
 constexpr std::string_view kLoopPolicies[] = {"tell", "stop"};
+constexpr std::string_view kBounds[] = {"default", "none"};
 constexpr std::string_view kFlashAttention[] = {"auto", "on", "off"};
 
 // check_model() refuses a key whose engines do not include the model's.
@@ -262,6 +263,7 @@ const Key<ModelConfig> kModelKeys[] = {
      .is_file = true,
      .engines = kSingle},
     {.name = "close_calls", .member = &ModelConfig::close_calls, .engines = kEmbedded},
+    {.name = "bounds", .member = &ModelConfig::bounds, .engines = kEmbedded, .words = kBounds},
     {.name = "context_tokens",
      .member = &ModelConfig::context_tokens,
      .range = {16, kBillion},

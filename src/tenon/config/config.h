@@ -117,9 +117,10 @@ struct ModelConfig {
   std::string load = "start";    ///< Or "first_use".
   std::int64_t max_tokens = 0;   ///< If a request sets none; 0: until the context is full.
   std::int64_t max_reasoning_tokens = -1;  ///< If a request sets none; -1: any number.
-  std::int64_t max_calls = 64;   ///< In one answer, if a request sets none; 0: any number.
-  std::string on_loop = "tell";  ///< About a conversation in a loop; or "stop".
-  double price_input = 0;        ///< For a million tokens, in one currency for all models.
+  std::int64_t max_calls = 64;     ///< In one answer, if a request sets none; 0: any number.
+  std::string on_loop = "tell";    ///< About a conversation in a loop; or "stop".
+  std::string bounds = "default";  ///< The bounds of constrained values; or "none".
+  double price_input = 0;          ///< For a million tokens, in one currency for all models.
   double price_output = 0;
   double price_cached_input = -1;  ///< -1: the same as other input.
 

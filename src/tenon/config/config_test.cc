@@ -204,6 +204,8 @@ const Bad kBad[] = {
     {"CloseCallsOfAnotherEngine",
      "[[model]]\nname = \"a\"\nengine = \"llama-server\"\nurl = \"x\"\nclose_calls = true\n",
      Errc::invalid, "tenon.toml:5:15: model.close_calls belongs to engine"},
+    {"NoBounds", "[[model]]\nname = \"a\"\nbounds = \"off\"\n", Errc::invalid,
+     "tenon.toml:3:10: model.bounds must be \"default\" or \"none\""},
     {"NoneOfTheWords", "[[model]]\nname = \"a\"\nflash_attn = \"yes\"\n", Errc::invalid,
      "tenon.toml:3:14: model.flash_attn must be \"auto\" or \"on\" or \"off\""},
     {"NoCacheType", "[[model]]\nname = \"a\"\ncache_type_v = \"q8\"\n", Errc::invalid,

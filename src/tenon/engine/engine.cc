@@ -55,6 +55,7 @@ EngineStats& EngineStats::operator+=(const EngineStats& other) {
   cached_tokens += other.cached_tokens;
   generated_tokens += other.generated_tokens;
   forced_tokens += other.forced_tokens;
+  closed_loops += other.closed_loops;
   guessed_tokens += other.guessed_tokens;
   accepted_guesses += other.accepted_guesses;
   preemptions += other.preemptions;

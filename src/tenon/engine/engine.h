@@ -81,6 +81,8 @@ struct GenerateRequest {
   /// Near max_tokens or the end of the context, only tokens are chosen after which the answer can
   /// still end as the grammar demands. An answer that could never fit is cut as without this.
   bool ends_whole = false;
+  /// A value that repeats itself without end is closed, where the grammar lets it end.
+  bool closes_loops = false;
   /// An answer that the grammar has completed still gets the token that ends its turn.
   bool ends_with_token = false;
 };
@@ -119,6 +121,8 @@ struct RunEnd {
   bool is_constrained = false;
   /// Why a requested grammar was not applied: the upstream refused it; else "".
   std::string unconstrained_because{};
+  /// How many values were closed because they repeated themselves (GenerateRequest::closes_loops).
+  std::uint32_t closed_loops = 0;
   /// The servers that were asked, in order; empty for an engine in this process.
   std::vector<message::Attempt> attempts{};
 };
@@ -195,6 +199,7 @@ struct EngineStats {
   std::uint64_t cached_tokens = 0;       ///< Prompt tokens found in the cache.
   std::uint64_t generated_tokens = 0;    ///< Chosen from logits.
   std::uint64_t forced_tokens = 0;       ///< Tokens of answers for which a grammar left no choice.
+  std::uint64_t closed_loops = 0;        ///< Values closed because they repeated themselves.
   std::uint64_t guessed_tokens = 0;      ///< Computed before they were chosen.
   std::uint64_t accepted_guesses = 0;    ///< Guessed tokens that were then chosen.
   std::uint64_t preemptions = 0;         ///< Runs that lost their place in the cache for a while.

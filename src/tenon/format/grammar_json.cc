@@ -90,7 +90,8 @@ json::Value JsonGrammar::referring_to_all(const json::Value& part) {
 
 NodeId JsonGrammar::space_within() {
   if (json_.whitespace != JsonOptions::Whitespace::any) return rules_.literal("");
-  return rules_.add(node::Pattern{"[ \\t\\n\\r]{0," + std::to_string(json_.max_whitespace) + "}"});
+  const std::string most = json_.is_bounded ? std::to_string(json_.max_whitespace) : "";
+  return rules_.add(node::Pattern{"[ \\t\\n\\r]{0," + most + "}"});
 }
 
 // The space after a comma or a colon.

@@ -107,6 +107,13 @@ enum class OnLoop : std::uint8_t {
   stop,  ///< From the third round on the answer has no calls.
 };
 
+/// What keeps a value from running on to the end of an answer that a mask constrains: numbers have
+/// a usual number of digits, whitespace has a maximum, and a value that repeats itself is closed.
+enum class Bounds : std::uint8_t {
+  usual,
+  none,  ///< Only what the schema says bounds a value.
+};
+
 /// The form of an answer's content. The answer may have calls instead.
 struct ResponseFormat {
   enum class Kind : std::uint8_t { text, json, grammar };
@@ -243,6 +250,7 @@ struct ChatRequest {
   std::optional<std::uint32_t> max_calls;    ///< Most calls of the answer. Absent: the model's
                                              ///< setting. 0: any number.
   std::optional<OnLoop> on_loop;             ///< Absent: the model's setting.
+  std::optional<Bounds> bounds;              ///< Absent: the model's setting.
   std::string call_id_prefix = "call_";      ///< The prefix of ids that the model has not written
                                              ///< itself.
   std::optional<Continuation> continuation;  ///< Instead of `messages`.

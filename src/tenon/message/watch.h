@@ -93,6 +93,7 @@ struct RunEnded {
   std::string_view unconstrained_because;
   const Error& error;
   std::span<const Attempt> attempts{};
+  std::uint32_t closed_loops = 0;
 };
 
 /// The tools that the server runs itself, beside those of the client.

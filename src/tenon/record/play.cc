@@ -32,6 +32,7 @@ engine::RunEnd end_of(const Run& run) {
       .is_estimated = json::flag_in(run.end, "is_estimated")};
   end.is_constrained = json::flag_in(run.end, "is_constrained");
   end.unconstrained_because = json::text_in(run.end, "unconstrained_because");
+  end.closed_loops = static_cast<std::uint32_t>(json::number_in(run.end, "closed_loops"));
   if (end.reason == FinishReason::error)
     end.error = {Errc::unavailable, json::text_in(run.end, "error")};
   return end;
@@ -123,6 +124,7 @@ class AsRecorded final : public engine::EventSink {
     engine::RunEnd now = end;
     now.is_constrained = then_.is_constrained;
     now.unconstrained_because = then_.unconstrained_because;
+    now.closed_loops = then_.closed_loops;
     const bool was_cut = then_.reason == FinishReason::cancelled;
     if (was_cut || now.reason == FinishReason::cancelled) now.usage = then_.usage;
     if (now.reason == FinishReason::error && then_.reason == FinishReason::error) {

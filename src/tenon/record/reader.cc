@@ -97,6 +97,7 @@ constexpr Member kMembers[] = {
     {"completion_tokens", "a whole number", is_count},
     {"cached_tokens", "a whole number", is_count},
     {"reasoning_tokens", "a whole number", is_count},
+    {"closed_loops", "a whole number", is_count},
     {"max_rounds", "a whole number", is_count},
     {"max_calls", "a whole number", is_count},
     {"at", "a whole number", is_size},

@@ -456,6 +456,7 @@ void Recording::run_end(unsigned strand, const message::RunEnded& end) {
     // Whether the engine was constrained, as it says itself; `guarantee` of the choice follows from
     // it.
     line.flag("is_constrained", end.is_constrained);
+    if (end.closed_loops > 0) line.number("closed_loops", end.closed_loops);
     if (!end.attempts.empty()) {
       json::Array attempts;
       for (const message::Attempt& attempt : end.attempts) {

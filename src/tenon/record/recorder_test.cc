@@ -97,7 +97,8 @@ void record_all(Recorder& recorder) {
                          .is_constrained = true,
                          .unconstrained_because = {},
                          .error = {},
-                         .attempts = attempts});
+                         .attempts = attempts,
+                         .closed_loops = 1});
   const message::Tool tool{.name = "near_f", .description = "d", .parameters = json::Object()};
   recording->own_tools(
       0, {.tools = {{.tool = &tool, .server = "near", .name = "f", .needs_approval = true}},
@@ -151,7 +152,7 @@ TEST(Recorder, WritesEachThingInALine) {
 {"event":"call_begin","at":0,"choice":0,"index":0,"call_id":"call_1","name":"f"}
 {"event":"diagnostic","at":0,"choice":0,"code":"repaired","message":"m","path":"p"}
 {"sent":"data: x\n\n","at":0}
-{"run_end":"stop","at":0,"run":0,"prompt_tokens":2,"completion_tokens":3,"cached_tokens":0,"reasoning_tokens":0,"is_constrained":true,"attempts":[{"server":"http://a","ms":5,"error":"gone"},{"server":"http://b","ms":7}]}
+{"run_end":"stop","at":0,"run":0,"prompt_tokens":2,"completion_tokens":3,"cached_tokens":0,"reasoning_tokens":0,"is_constrained":true,"closed_loops":1,"attempts":[{"server":"http://a","ms":5,"error":"gone"},{"server":"http://b","ms":7}]}
 {"tools":[{"name":"near_f","server":"near","server_name":"f","description":"d","parameters":{},"needs_approval":true}],"at":0,"choice":0,"are_shown":true,"are_remembered":false,"max_rounds":10,"max_calls":256}
 {"tool":"near_f","at":0,"choice":0,"decision":"asked","call_id":"call_2","arguments":"{}"}
 {"tool":"near_f","at":0,"choice":0,"decision":"approved","call_id":"call_2","arguments":"{}","ms":3,"bytes":9,"is_error":true,"output":"Error: no"}
@@ -182,7 +183,7 @@ TEST(Recorder, WithoutContentsNothingOfAClientOrAModelIsWritten) {
 {"event":"call_begin","at":0,"choice":0,"index":0,"call_id":"call_1","name_bytes":1}
 {"event":"diagnostic","at":0,"choice":0,"code":"repaired"}
 {"sent":"","bytes":9,"at":0}
-{"run_end":"stop","at":0,"run":0,"prompt_tokens":2,"completion_tokens":3,"cached_tokens":0,"reasoning_tokens":0,"is_constrained":true,"attempts":[{"server":"http://a","ms":5,"error":"not recorded"},{"server":"http://b","ms":7}]}
+{"run_end":"stop","at":0,"run":0,"prompt_tokens":2,"completion_tokens":3,"cached_tokens":0,"reasoning_tokens":0,"is_constrained":true,"closed_loops":1,"attempts":[{"server":"http://a","ms":5,"error":"not recorded"},{"server":"http://b","ms":7}]}
 {"tools":[],"at":0,"choice":0,"count":1,"are_shown":true,"are_remembered":false,"max_rounds":10,"max_calls":256}
 {"tool":"","at":0,"choice":0,"decision":"asked"}
 {"tool":"","at":0,"choice":0,"decision":"approved","ms":3,"bytes":9,"is_error":true}

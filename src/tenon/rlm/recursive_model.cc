@@ -94,6 +94,7 @@ ChatRequest without_messages(const ChatRequest& request) {
           .normalize = request.normalize,
           .argument_order = request.argument_order,
           .close_calls = request.close_calls,
+          .bounds = request.bounds,
           .call_id_prefix = request.call_id_prefix,
           .owner = request.owner};
 }

@@ -30,10 +30,13 @@ constexpr std::uint64_t kShapeStepsPerStep = 3;
 class GapScanner final : public Scanner {
  public:
   explicit GapScanner(State max) : max_(max) {}
+  // Whitespace without an end is one state, from which spaces lead back to it.
+  static constexpr State kEndless = ~State{0};
 
   State start() override { return 0; }
   State step(State state, std::uint8_t byte) override {
     const bool is_space = byte == ' ' || byte == '\n' || byte == '\t' || byte == '\r';
+    if (is_space && max_ == kEndless) return state;
     return is_space && state < max_ ? state + 1 : kDead;
   }
   bool is_accepting(State) const override { return true; }
@@ -135,7 +138,8 @@ JsonContext::JsonContext(Machine& to, std::shared_ptr<const schema::Schema> sche
   quote_ = machine.add(make_literal("\""));
   switch (options.whitespace) {
     case JsonOptions::Whitespace::any:
-      gap = machine.add(make_lexeme(std::make_shared<GapScanner>(options.max_whitespace)));
+      gap = machine.add(make_lexeme(std::make_shared<GapScanner>(
+          options.is_bounded ? options.max_whitespace : GapScanner::kEndless)));
       after_comma = after_colon = gap;
       break;
     case JsonOptions::Whitespace::pretty:
@@ -218,6 +222,7 @@ Term JsonContext::term_of(const json::Value& value) {
 }
 
 JsonContext::NumberReader JsonContext::reader_of(NumberSet set) {
+  set.is_bounded = options.is_bounded;
   const auto [place, is_new] = number_readers_.try_emplace(std::move(set));
   if (is_new) {
     place->second.scanner = make_number_scanner(place->first);

@@ -29,6 +29,9 @@ struct JsonOptions {
   Whitespace whitespace = Whitespace::spaced;
   std::uint32_t max_whitespace = 20;
   UnicodeEscapes unicode_escapes = UnicodeEscapes::any;
+  /// Numbers have a usual number of digits, and Whitespace::any has its maximum. False: numbers may
+  /// have 190 digits before the point and behind it, and whitespace may go on.
+  bool is_bounded = true;
   /// An integer is written without a fraction: 3, and not 3.0, 3.00, ...
   bool plain_integers = false;
   /// If an object declares properties and has no additionalProperties, undeclared names are not

@@ -367,6 +367,18 @@ TEST(Json, AcceptsWhatTheSchemaSays) {
   }
 }
 
+TEST(Json, WhitespaceHasAMaximumUnlessBoundsAreLifted) {
+  for (const bool is_bounded : {true, false}) {
+    const auto grammar =
+        json_frames_grammar_of(R"({"type": "array"})", {.whitespace = JsonOptions::Whitespace::any,
+                                                        .max_whitespace = 3,
+                                                        .is_bounded = is_bounded});
+    ASSERT_TRUE(grammar);
+    EXPECT_TRUE(Matcher(*grammar).accept_bytes("[   1 ,  2]"));
+    EXPECT_EQ(Matcher(*grammar).accept_bytes("[" + std::string(500, '\n') + "1]"), !is_bounded);
+  }
+}
+
 // The mask has exactly what can be accepted, it is never empty, and what it leads to is valid.
 TEST(Json, MasksLeadToInstances) {
   const auto index = json_frames_small_index();

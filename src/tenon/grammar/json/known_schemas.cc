@@ -16,6 +16,7 @@ std::string text_of(const json::Value& source, const JsonOptions& options) {
   text += options.lenient ? 'l' : '-';
   text += options.plain_integers ? 'p' : '-';
   text += options.declared_only ? 'd' : '-';
+  text += options.is_bounded ? '-' : 'u';
   text += static_cast<char>('0' + static_cast<int>(options.unicode_escapes));
   return text;
 }

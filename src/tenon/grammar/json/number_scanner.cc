@@ -52,6 +52,7 @@ constexpr std::size_t kMaxTextLength = 400;  // of one number
 constexpr std::size_t kUsualWhole = 21;
 constexpr std::size_t kUsualFraction = 17;
 constexpr std::size_t kUsualZeros = 6;         // at the beginning of a fraction, in addition
+constexpr std::size_t kUnboundedDigits = 190;  // of each part; together they fit into a text
 constexpr std::size_t kMaxExponentDigits = 3;  // that is beyond doubles
 constexpr std::int64_t kMostExponent = 999;
 constexpr std::int64_t kMaxPlaces = 380;  // of a bound or a step
@@ -211,6 +212,7 @@ bool is_less(const Decimal& a, const Decimal& b) {
 // Equal for equal sets, without the excluded numbers.
 std::string describe(const NumberSet& set) {
   std::string text = set.integers_are_spelled ? "integers spelled;" : "numbers;";
+  if (!set.is_bounded) text += "unbounded;";
   for (const auto* bound : {&set.minimum, &set.maximum}) {
     if (*bound) text += (*bound)->value + ((*bound)->exclusive ? "x" : "");
     text += ';';
@@ -645,8 +647,8 @@ class OneNumberScanner final : public NumberScanner {
       return;
     }
     constexpr std::int64_t kMore = 2;
-    most_whole_digits_ = kUsualWhole;
-    most_places_ = kUsualFraction;
+    most_whole_digits_ = set_.is_bounded ? kUsualWhole : kUnboundedDigits;
+    most_places_ = set_.is_bounded ? kUsualFraction : kUnboundedDigits;
     most_zeros_ = kUsualZeros;
     std::int64_t whole = 0;
     std::int64_t places = 0;
@@ -667,7 +669,7 @@ class OneNumberScanner final : public NumberScanner {
     }
     // A longer text is not read, so longer numbers need not be looked for.
     whole = std::min(std::max(whole, steps), static_cast<std::int64_t>(kMaxTextLength) - kMore);
-    if (whole >= static_cast<std::int64_t>(kUsualWhole)) {
+    if (whole >= static_cast<std::int64_t>(most_whole_digits_)) {
       most_whole_digits_ = static_cast<std::size_t>(whole + kMore);
     }
     most_places_ = std::max(most_places_, static_cast<std::size_t>(places + kMore));

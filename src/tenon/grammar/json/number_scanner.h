@@ -28,6 +28,8 @@ struct NumberSet {
   std::optional<std::vector<std::string>> values;  ///< If given: equal to one of these.
   /// Integers have no ".0", as draft 4 and most tools require.
   bool integers_are_spelled = false;
+  /// False: 190 digits are usual instead of 21 and 17.
+  bool is_bounded = true;
 
   /// Whether the value of `text`, a number, is in the set. Exact.
   [[nodiscard]] bool contains(const std::string& text) const;

@@ -52,6 +52,11 @@ TEST(NumberScanner, Spellings) {
   const NumberSet huge{.multiples = {"1e300"}};
   const NumberSet large_cents{.minimum = Bound{"1e32"}, .multiples = {"0.01"}};
   const NumberSet long_bound{.minimum = Bound{"1e25"}, .multiples = {"1"}};
+  const std::string ones(190, '1');
+  const NumberSet unbounded{.is_bounded = false};
+  const NumberSet unbounded_integer{.multiples = {"1"}, .is_bounded = false};
+  const std::string longest = ones + '.' + ones + '1';
+  const std::string longer = ones + '1';
   const NumberSet tiny{.minimum = Bound{"0", true}, .maximum = Bound{"2e-20"}};
   const Row rows[] = {
       {"Zero", any, "0", 1},
@@ -76,6 +81,8 @@ TEST(NumberScanner, Spellings) {
       {"AndForSomeMoreAtMost", long_bound, "99999999999999999999999999999", 28},
       {"SmallBoundsAskForMorePlaces", tiny, "0.00000000000000000001", 22},
       {"StepsAskForMorePlaces", finest, "1.25", 4},
+      {"WithoutBoundsTheyEndLater", unbounded, longest, 381},
+      {"AndSoDoIntegers", unbounded_integer, longer, 190},
       {"IntegerWithPoint", integer, "12.0", 4},
       {"IntegerWithFraction", integer, "12.5", 3},
       {"IntegerWithExponent", integer, "1e5", 1},

@@ -74,6 +74,7 @@ class JsonLowering {
     shapes_.work.on_steps([&shared](std::uint64_t steps) { return shared.take_steps(steps); });
     if (json_.plain_integers) shapes_.number_rules.spell_integers();
     if (json_.declared_only) shapes_.names.declared_only();
+    if (!json_.is_bounded) json_.max_whitespace = node::kUnbounded;
     if (json_.whitespace == Whitespace::pretty) {
       constexpr std::uint32_t kMaxIndent = 100;
       json_.max_whitespace = std::max(json_.max_whitespace, kMaxIndent);
