@@ -7,6 +7,8 @@
 //                                             each (0: as fast as they go)
 //     requests PORT PID CONNECTIONS COUNT     each connection asks again as soon as it is answered;
 //                                             the model's answer comes in one piece
+//     far MS                                  from now on the player is so far away: each of its
+//                                             answers begins that much later
 //
 // and answers each by a JSON line. PID (0: none) is the process whose CPU and memory are told.
 //
@@ -33,6 +35,7 @@
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <sstream>
 #include <string>
@@ -124,6 +127,7 @@ struct Peer {
   std::string in;
   std::string out;  // what the kernel did not take
   bool is_playing = false;
+  std::optional<std::pair<std::string, std::string>> held{};  // a request from far away
   std::uint64_t generation = 0;  // tells a socket from an earlier one of the same number
   Play play;
 };
@@ -151,6 +155,7 @@ class Player {
   std::uint16_t port() const { return port_; }
   // From any thread: what requests from now on are answered by.
   void follow(std::shared_ptr<const Plan> next) { plan_ = std::move(next); }
+  void move_away(std::int64_t ns) { far_ns_ = ns; }
 
  private:
   [[noreturn]] void run();
@@ -168,6 +173,7 @@ class Player {
   const int poll_;
   std::uint16_t port_ = 0;
   std::atomic<std::shared_ptr<const Plan>> plan_;
+  std::atomic<std::int64_t> far_ns_ = 0;
   std::uint64_t generations_ = 0;
   std::unordered_map<int, Peer> peers_;
   std::priority_queue<Due> due_;
@@ -348,9 +354,14 @@ void Player::read(int socket) {
     const auto length = static_cast<std::size_t>(
         std::max<std::int64_t>(0, number_after(head, "\r\ncontent-length: ")));
     if (peer.in.size() < head_end + 4 + length) return;
-    const std::string body = peer.in.substr(head_end + 4, length);
+    std::string body = peer.in.substr(head_end + 4, length);
     peer.in.erase(0, head_end + 4 + length);
-    answer(socket, peer, target, body);
+    if (const std::int64_t far = far_ns_; far > 0) {
+      peer.held.emplace(target, std::move(body));
+      due_.push({now_ns() + far, socket, peer.generation});
+    } else {
+      answer(socket, peer, target, body);
+    }
     if (peer.in.empty()) std::string().swap(peer.in);
   }
 }
@@ -415,6 +426,9 @@ void Player::advance(const Due& due) {
   const auto found = peers_.find(due.socket);
   if (found == peers_.end() || found->second.generation != due.generation) return;
   Peer& peer = found->second;
+  if (const auto held = std::exchange(peer.held, {})) {
+    return answer(due.socket, peer, held->first, held->second);
+  }
   if (!peer.is_playing) return;
   if (peer.play.plan->is_over) return close(due.socket);  // of a run that was given up
   if (!peer.out.empty()) {                                // the gateway does not read: later
@@ -808,7 +822,14 @@ int main() {
     std::string what;
     std::uint16_t port = 0;
     pid_t pid = 0;
-    words >> what >> port >> pid;
+    words >> what;
+    if (what == "far") {
+      double ms = 0;
+      words >> ms;
+      player.move_away(static_cast<std::int64_t>(1e6 * ms));
+      continue;
+    }
+    words >> port >> pid;
     const auto next = std::make_shared<Plan>();
     if (what == "run") {
       double rate = 0;

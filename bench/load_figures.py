@@ -6,7 +6,7 @@
 `tenon_load` (bench/load.cc) plays the llama-server and the clients. Tenon gets the model's text and writes chunks; nginx
 (one process, proxy_buffering off) gets those chunks and passes them on, and so does LiteLLM's proxy (one worker; `scripts/setup.sh bench`
 installs it), which is asked for by --kinds, with fewer requests, since it takes minutes; `direct` has nothing between the two ends and shows what they
-take themselves. Each row has a fresh server, warmed by one stream. CPU is the server process's own, so that work of others on the machine
+take themselves. --round-trip-ms puts the player that far away from what stands before it. Each row has a fresh server, warmed by one stream. CPU is the server process's own, so that work of others on the machine
 changes it little; delays are wall time and want a quiet machine. Prints a table and writes build/bench/load.json; exits with 1 where a
 byte was wrong or a stream did not come to its end, because such figures are worthless.
 """
@@ -54,11 +54,12 @@ class Load:
 
     faults = []  # of all of them
 
-    def __init__(self, program):
+    def __init__(self, program, round_trip_ms):
         self.process = subprocess.Popen(
             [program], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
         )
         self.port = int(self.process.stdout.readline())
+        self.process.stdin.write(f"far {round_trip_ms}\n")
 
     def do(self, *words):
         self.process.stdin.write(" ".join(str(word) for word in words) + "\n")
@@ -191,7 +192,7 @@ def between(kind, options, load, folder):
 
 def measure(kind, options, *command):
     with tempfile.TemporaryDirectory() as folder:
-        load = Load(options.load)
+        load = Load(options.load, options.round_trip_ms)
         with between(kind, options, load, pathlib.Path(folder)) as (port, pid):
             load.do("run", port, pid, 1, 0, 8)  # warm
             figures = load.do(command[0], port, pid, *command[1:])
@@ -219,6 +220,9 @@ def main():
     arguments.add_argument("--rows", default="requests,1,100,1000,5000,fast")
     arguments.add_argument("--kinds", default="tenon,nginx,direct")
     arguments.add_argument("--rounds", type=int, default=1)
+    arguments.add_argument("--round-trip-ms", type=float, default=0)
+    arguments.add_argument("--connections", type=int, default=CONNECTIONS)
+    arguments.add_argument("--requests", type=int, default=REQUESTS)
     arguments.add_argument("--out", default=str(ROOT / "build/bench/load.json"))
     options = arguments.parse_args()
     kinds = options.kinds.split(",")
@@ -232,8 +236,8 @@ def main():
     for row in options.rows.split(","):
 
         def command(kind):
-            count = REQUESTS_OF_LITELLM if kind == "litellm" else REQUESTS
-            return ("requests", CONNECTIONS, count) if row == "requests" else ("run", *ROWS[row])
+            count = REQUESTS_OF_LITELLM if kind == "litellm" else options.requests
+            return ("requests", options.connections, count) if row == "requests" else ("run", *ROWS[row])
 
         rounds = {kind: [] for kind in kinds}
         for _ in range(options.rounds):  # in turn
@@ -266,7 +270,10 @@ def print_table(figures):
         )
     for key, f in figures.items():
         if key.startswith("requests") and "direct" not in key:
-            print(f"CPU per request, {key.split()[1]}: {f['cpu_us_per_request']:.1f} us")
+            print(
+                f"CPU per request, {key.split()[1]}: {f['cpu_us_per_request']:.1f} us "
+                f"({f['requests'] / f['seconds']:,.0f} requests/s)"
+            )
 
 
 if __name__ == "__main__":

@@ -2,36 +2,30 @@
 
 #include <exception>
 #include <string>
+#include <system_error>
 #include <utility>
 
 #include "tenon/base/crash.h"
 #include "tenon/base/log.h"
 
-// Threads that take tasks from one queue. A task that throws is logged and ends alone. stop() drops
-// what waits and joins the threads; later tasks are dropped, too.
+// Threads that take tasks from one queue. A task that throws is logged and ends alone. at_once_
+// tasks are under way at a time; one that waits does not count, and when it goes on there may be
+// more for a while. A thread is started when a task may begin and no thread is idle, and stays.
+// stop() drops what waits and joins the threads; later tasks are dropped, too.
 
 namespace tenon::api {
 
-Workers::Workers(unsigned threads) {
-  try {
-    for (unsigned i = 0; i < threads; ++i) threads_.emplace_back([this] { run(); });
-  } catch (...) {
-    stop();  // without it the destructors of the started threads would wait for ever
-    throw;
-  }
-}
+Workers::Workers(unsigned at_once) : at_once_(at_once) {}
 
 Workers::~Workers() {
   stop();
 }
 
 void Workers::post(std::function<void()> task) {
-  {
-    const std::lock_guard lock(mutex_);
-    if (is_stopped_) return;
-    waiting_.push_back(std::move(task));
-  }
-  wake_.notify_one();
+  const std::lock_guard lock(mutex_);
+  if (is_stopped_) return;
+  waiting_.push_back(std::move(task));
+  let_in();
 }
 
 std::size_t Workers::waiting() const {
@@ -41,24 +35,58 @@ std::size_t Workers::waiting() const {
 
 void Workers::stop() {
   std::deque<std::function<void()>> dropped;  // destroyed after the lock, since tasks own much
+  std::vector<std::jthread> ending;
   {
     const std::lock_guard lock(mutex_);
     is_stopped_ = true;
     dropped.swap(waiting_);
+    ending.swap(threads_);
   }
   wake_.notify_all();
-  threads_.clear();
+  ending.clear();
+}
+
+// Lets a thread take the next task, if one may begin. A thread that takes one comes here again for
+// the task behind it, so one call for each task and each place that becomes free is enough. Under
+// the lock.
+void Workers::let_in() {
+  if (is_stopped_ || waiting_.empty() || going_ >= at_once_) return;
+  if (idle_ > 0) return wake_.notify_one();
+  if (threads_.size() >= at_once_ + kMostThatWait) return;
+  try {
+    threads_.emplace_back([this] { run(); });
+  } catch (const std::system_error& thrown) {
+    // The task is taken by the thread that is idle next; without any thread it would wait for ever.
+    if (threads_.empty()) throw;
+    log::warn(std::string("no thread for a task: ") + thrown.what());
+  }
+}
+
+void Workers::begins_to_wait() {
+  const std::lock_guard lock(mutex_);
+  --going_;
+  let_in();
+}
+
+void Workers::has_waited() {
+  const std::lock_guard lock(mutex_);
+  ++going_;
 }
 
 void Workers::run() {
   // A stack for the crash handler, since one that has overflowed cannot be used to report it.
   const crash::ThreadStack stack;
+  const patience::Hosted hosted(*this);
   std::unique_lock lock(mutex_);
   while (true) {
-    wake_.wait(lock, [this] { return is_stopped_ || !waiting_.empty(); });
+    ++idle_;
+    wake_.wait(lock, [this] { return is_stopped_ || (!waiting_.empty() && going_ < at_once_); });
+    --idle_;
     if (is_stopped_) return;
     std::function<void()> task = std::move(waiting_.front());
     waiting_.pop_front();
+    ++going_;
+    let_in();
     lock.unlock();
     try {
       task();
@@ -67,6 +95,7 @@ void Workers::run() {
     }
     task = nullptr;  // destroyed before the lock is taken
     lock.lock();
+    --going_;
   }
 }
 

@@ -8,17 +8,25 @@
 #include <thread>
 #include <vector>
 
+#include "tenon/base/patience.h"
+
 namespace tenon::api {
 
 /// Threads for work that would delay others: parsing, rendering, tokenising, encoding. Tasks begin
-/// in the order in which they were posted; an exception of a task is logged. Thread-safe.
+/// in the order in which they were posted; an exception of a task is logged. A task that waits for
+/// a server (patience::Waiting) lets another one begin, so that a server far away costs its own
+/// requests time and not those behind them. Thread-safe.
 ///
 ///     Workers workers(4);
 ///     if (workers.waiting() < kMost) workers.post([call] { answer(*call); });
-class Workers {
+class Workers final : private patience::Host {
  public:
-  explicit Workers(unsigned threads);
-  ~Workers();
+  /// Tasks that may wait at a time, each of which keeps a thread.
+  static constexpr unsigned kMostThatWait = 128;
+
+  /// So many tasks at a time, besides those that wait.
+  explicit Workers(unsigned at_once);
+  ~Workers() override;
   Workers(const Workers&) = delete;
   Workers& operator=(const Workers&) = delete;
 
@@ -31,12 +39,18 @@ class Workers {
 
  private:
   void run();
+  void let_in();
+  void begins_to_wait() override;
+  void has_waited() override;
 
-  mutable std::mutex mutex_;
+  const unsigned at_once_;
+  mutable std::mutex mutex_;  // guards the members below
   std::condition_variable wake_;
-  std::deque<std::function<void()>> waiting_;  // guarded by mutex_
-  bool is_stopped_ = false;                    // guarded by mutex_
-  std::vector<std::jthread> threads_;          // last: they use the members above
+  std::deque<std::function<void()>> waiting_;
+  bool is_stopped_ = false;
+  unsigned going_ = 0;  // tasks under way that do not wait
+  unsigned idle_ = 0;   // threads without a task
+  std::vector<std::jthread> threads_;
 };
 
 }  // namespace tenon::api

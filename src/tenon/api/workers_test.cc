@@ -1,5 +1,6 @@
 #include "tenon/api/workers.h"
 
+#include <algorithm>
 #include <atomic>
 #include <future>
 #include <memory>
@@ -8,6 +9,8 @@
 #include <vector>
 
 #include <gtest/gtest.h>
+
+#include "tenon/base/patience.h"
 
 namespace tenon::api {
 namespace {
@@ -39,6 +42,55 @@ TEST(Workers, RunAsManyTasksAtATimeAsThereAreThreads) {
   });
   both.get_future().wait();  // would never return if one task waited for the other
   EXPECT_EQ(workers.waiting(), 0u);
+}
+
+// More tasks than may be under way at a time wait for one that begins last.
+TEST(Workers, LetOthersBeginWhileATaskWaits) {
+  constexpr int kTasks = 20;
+  Workers workers(2);
+  std::promise<void> last;
+  const std::shared_future<void> began = last.get_future();
+  std::promise<void> done;
+  std::atomic<int> left = kTasks;
+  for (int i = 0; i < kTasks; ++i) {
+    workers.post([&] {
+      {
+        const patience::Waiting waiting;
+        began.wait();
+      }
+      if (--left == 0) done.set_value();
+    });
+  }
+  workers.post([&] { last.set_value(); });
+  done.get_future().wait();
+  EXPECT_EQ(workers.waiting(), 0u);
+}
+
+TEST(Workers, KeepTheirNumberAgainAfterTasksWaited) {
+  Workers workers(1);
+  for (int i = 0; i < 8; ++i) {
+    workers.post([] {
+      const patience::Waiting waiting;
+      std::this_thread::yield();
+    });
+  }
+  std::atomic<int> under_way = 0;
+  std::atomic<int> most = 0;
+  std::promise<void> begun;
+  workers.post([&begun] { begun.set_value(); });
+  begun.get_future().wait();
+  std::promise<void> done;
+  std::atomic<int> left = 50;
+  for (int i = 0; i < 50; ++i) {
+    workers.post([&] {
+      most = std::max(most.load(), ++under_way);
+      std::this_thread::yield();
+      --under_way;
+      if (--left == 0) done.set_value();
+    });
+  }
+  done.get_future().wait();
+  EXPECT_EQ(most, 1);
 }
 
 TEST(Workers, GoOnAfterATaskThatThrows) {

@@ -8,6 +8,7 @@ namespace {
 
 const Limit kNone;
 thread_local const Limit* innermost = &kNone;
+thread_local Host* host_of_this_thread = nullptr;
 
 }  // namespace
 
@@ -20,6 +21,22 @@ Scope::Scope(Limit limit) : limit_(std::move(limit)), outer_(innermost) {
 
 Scope::~Scope() {
   innermost = outer_;
+}
+
+Hosted::Hosted(Host& host) {
+  host_of_this_thread = &host;
+}
+
+Hosted::~Hosted() {
+  host_of_this_thread = nullptr;
+}
+
+Waiting::Waiting() {
+  if (host_of_this_thread != nullptr) host_of_this_thread->begins_to_wait();
+}
+
+Waiting::~Waiting() {
+  if (host_of_this_thread != nullptr) host_of_this_thread->has_waited();
 }
 
 const Limit& current() {

@@ -38,6 +38,33 @@ class Scope {
   const Limit* const outer_;
 };
 
+/// The owner of threads, which is told while one of them waits for others, so that it can let
+/// another thread go on meanwhile. Both are called on that thread.
+class Host {
+ public:
+  virtual ~Host() = default;
+  virtual void begins_to_wait() = 0;
+  virtual void has_waited() = 0;
+};
+
+/// While it lives, this thread is one of the host's.
+class Hosted {
+ public:
+  explicit Hosted(Host& host);
+  ~Hosted();
+  Hosted(const Hosted&) = delete;
+  Hosted& operator=(const Hosted&) = delete;
+};
+
+/// While it lives, this thread waits for others, and its host, if it has one, knows it.
+class Waiting {
+ public:
+  Waiting();
+  ~Waiting();
+  Waiting(const Waiting&) = delete;
+  Waiting& operator=(const Waiting&) = delete;
+};
+
 /// The limit of this thread; outside of every Scope there is no limit.
 [[nodiscard]] const Limit& current();
 

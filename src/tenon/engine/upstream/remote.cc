@@ -659,7 +659,11 @@ Expected<ListedModel> find_model(const Remote& remote, std::string_view path,
 Expected<std::unique_ptr<Remote>> Remote::create(ServerAddress server, BlamesRequest blames) {
   while (!server.url.empty() && server.url.back() == '/') server.url.pop_back();
   if (const auto url = http::parse_url(server.url); !url) return Unexpected(url.error());
-  auto client = http::Client::create({.verifies_certificates = server.verifies_certificates});
+  // As many as there are runs and questions at a time in practice: a new connection costs a round
+  // trip, with TLS three.
+  constexpr std::size_t kIdleConnections = 1024;
+  auto client = http::Client::create({.max_idle_connections = kIdleConnections,
+                                      .verifies_certificates = server.verifies_certificates});
   if (!client) return Unexpected(std::move(client.error()));
   return std::unique_ptr<Remote>(new Remote(std::move(server), blames, *std::move(client)));
 }
@@ -701,6 +705,7 @@ Expected<http::Response> Remote::fetch(http::ClientRequest request) const {
        .on_end = [answer](Status end) { answer->ended.set_value(std::move(end)); }});
   if (!call) return Unexpected(call.error());
   std::future<Status> ended = answer->ended.get_future();
+  const patience::Waiting waiting;
   while (ended.wait_for(kLook) == std::future_status::timeout) {
     if (patience.is_over()) (*call)->cancel();
   }
