@@ -29,6 +29,8 @@ class Moody(Handler):
     """Does what its server's mood says, instead of answering."""
 
     def do_POST(self):
+        if self.server.mood == "slow":  # at anything but being met
+            time.sleep(2)
         mood = self.server.mood if self.path == "/completion" else ""
         if mood == "closes":  # before any answer
             self.rfile.read(int(self.headers["content-length"]))
@@ -125,6 +127,26 @@ def wait_for(condition, seconds=15):
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def test_a_slow_server_is_asked_now_and_then(tmp_path):
+    """Each of its answers takes 4 s, with the tokens: the others give 60 meanwhile, and do not wait for it."""
+    servers = [One() for _ in range(3)]
+    try:
+        with pool(tmp_path, [server.url for server in servers]) as tenon:
+            for i in range(6):
+                ask(tenon, f"warm {i}")
+            servers[0].mood = "slow"
+            before = len(servers[0].prompts)
+            with concurrent.futures.ThreadPoolExecutor(4) as threads:
+                answers = list(threads.map(lambda i: ask(tenon, f"question {i}"), range(60)))
+            assert all(answer["choices"][0]["message"]["content"] == "Hello" for answer in answers)
+            assert len(servers[0].prompts) - before <= 8
+            servers[0].mood = ""
+            wait_for(lambda: ask(tenon, f"later {time.monotonic()}") and len(servers[0].prompts) - before > 20, 30)
+    finally:
+        for server in servers:
+            server.stop()
 
 
 def test_servers_come_and_go(tmp_path):

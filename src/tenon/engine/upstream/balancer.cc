@@ -17,7 +17,17 @@ namespace tenon::engine {
 namespace {
 
 constexpr std::size_t kBlockTokens = 64;
+constexpr std::size_t kPaceBlocks = 1024 / kBlockTokens;
 constexpr std::size_t kMaxBlocks = 512;
+
+// A prompt of up to 1,024 tokens is one share of work, one of 2,048 two.
+Balancer::Clock::duration pace_of(Balancer::Clock::duration took, std::size_t blocks) {
+  return took * kPaceBlocks / std::max(kPaceBlocks, blocks);
+}
+
+bool is_much_slower(Balancer::Clock::duration pace, Balancer::Clock::duration others) {
+  return pace > 5 * others + std::chrono::milliseconds(500);
+}
 
 std::string in_seconds(Balancer::Clock::duration pause) {
   const auto ms = std::chrono::duration_cast<std::chrono::milliseconds>(pause).count();
@@ -132,6 +142,55 @@ Balancer::Servers Balancer::next_one() const {
   return one;
 }
 
+std::optional<Balancer::Clock::duration> Balancer::Paces::least() const {
+  if (count == 0) return std::nullopt;
+  return *std::min_element(latest.begin(),
+                           latest.begin() + static_cast<std::ptrdiff_t>(std::min(count, kKept)));
+}
+
+// The pace of the fastest of the other servers that may be chosen.
+std::optional<Balancer::Clock::duration> Balancer::pace_of_others(const Server& server) const {
+  std::optional<Clock::duration> best;
+  for (const Server& other : servers_) {
+    if (&other == &server || !is_free(other) || other.is_slow) continue;
+    const auto pace = other.paces.least();
+    if (pace && (!best || *pace < *best)) best = pace;
+  }
+  return best;
+}
+
+// A run that waits tells as much as one that has waited as long, so a server that hangs is found
+// before its first token comes.
+void Balancer::find_slow_ones(Clock::time_point now) {
+  for (Server& server : servers_) {
+    if (server.is_slow || server.state != State::up) continue;
+    const auto others = pace_of_others(server);
+    if (!others) continue;
+    Clock::duration pace = server.paces.least().value_or(Clock::duration::zero());
+    for (const auto& [number, run] : server.waiting) {
+      pace = std::max(pace, pace_of(now - run.begun, run.blocks));
+    }
+    if (!is_much_slower(pace, *others)) continue;
+    server.next_try = now + options_.check_period;
+    set_slow(server, true, pace, *others);
+  }
+}
+
+void Balancer::set_slow(Server& server, bool is_slow, Clock::duration pace,
+                        Clock::duration others) {
+  server.is_slow = is_slow;
+  server.paces = {};
+  if (!is_slow) {
+    log::info("upstream " + server.stats.url + ": answers as fast as others again");
+    return;
+  }
+  server.stats.trouble = "its first tokens take " + in_seconds(pace) +
+                         " for each 1,024 tokens of " + "the prompt, those of another server " +
+                         in_seconds(others);
+  log::warn("upstream " + server.stats.url + ": gets a run every " +
+            in_seconds(options_.check_period) + " until it is faster: " + server.stats.trouble);
+}
+
 // The servers that had the longest beginning of the prompt that any of them had.
 Balancer::Servers Balancer::with_prefix(std::span<const std::uint64_t> prefixes,
                                         const Servers& among) const {
@@ -163,10 +222,17 @@ void Balancer::remember(std::span<const std::uint64_t> prefixes, std::size_t ser
 // cache saves the prompt, but not the wait behind others. If all are left alone, the one that is
 // due next is tried, because refusing would be no better. A server on trial gets one run.
 std::optional<Balancer::Ticket> Balancer::choose(std::span<const std::uint64_t> prefixes,
-                                                 const Servers& tried) {
+                                                 const Servers& tried, Clock::time_point now) {
   const std::lock_guard lock(mutex_);
+  find_slow_ones(now);
   Servers free;
-  for (std::size_t i = 0; i < servers_.size(); ++i) free[i] = is_free(servers_[i]) && !tried[i];
+  Servers fast;
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    const Server& one = servers_[i];
+    free[i] = is_free(one) && !tried[i];
+    fast[i] = free[i] && (!one.is_slow || (one.waiting.empty() && now >= one.next_try));
+  }
+  if (fast.any()) free = fast;
   if (free.none() && tried.none()) free = next_one();
   if (free.none()) return std::nullopt;
   std::size_t chosen = least_busy(free);
@@ -177,6 +243,8 @@ std::optional<Balancer::Ticket> Balancer::choose(std::span<const std::uint64_t> 
   Server& server = servers_[chosen];
   server.last_choice = ++choices_;
   if (server.state == State::trial) server.trial = choices_;
+  if (server.is_slow) server.next_try = now + options_.check_period;
+  server.waiting[choices_] = {.begun = now, .blocks = prefixes.size()};
   ++server.stats.running;
   remember(prefixes, chosen);
   return Ticket{chosen, choices_};
@@ -190,6 +258,14 @@ void Balancer::began(const Ticket& run, Clock::duration after, Clock::time_point
   ++one.stats.first_tokens;
   one.stats.first_token_nanoseconds += static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(after).count());
+  if (const auto waited = one.waiting.extract(run.number)) {
+    const Clock::duration pace = pace_of(after, waited.mapped().blocks);
+    const auto others = pace_of_others(one);
+    if (one.is_slow && !is_much_slower(pace, others.value_or(pace))) {
+      set_slow(one, false, pace, others.value_or(pace));
+    }
+    one.paces.tell(pace);
+  }
   if (run.number <= one.since) return;
   one.next_check = now + options_.check_period;
   if (one.state == State::up) return;
@@ -205,6 +281,7 @@ void Balancer::ended(const Ticket& run, End end, const std::string& why, Clock::
   const std::lock_guard lock(mutex_);
   Server& one = servers_[run.server];
   --one.stats.running;
+  one.waiting.erase(run.number);
   if (one.trial == run.number) one.trial = 0;
   const bool tells_of_now = run.number > one.since;
   switch (end) {
@@ -292,7 +369,12 @@ void Balancer::checked(std::size_t server, const Status& status, Clock::time_poi
 
 bool Balancer::is_up(std::size_t server) const {
   const std::lock_guard lock(mutex_);
-  return servers_[server].state == State::up || servers_[server].state == State::trial;
+  return servers_[server].is_up();
+}
+
+std::size_t Balancer::count_up() const {
+  const std::lock_guard lock(mutex_);
+  return static_cast<std::size_t>(std::ranges::count_if(servers_, &Server::is_up));
 }
 
 std::vector<UpstreamStats> Balancer::stats() const {
@@ -300,7 +382,7 @@ std::vector<UpstreamStats> Balancer::stats() const {
   std::vector<UpstreamStats> all;
   for (const Server& server : servers_) {
     all.push_back(server.stats);
-    all.back().is_up = server.state == State::up || server.state == State::trial;
+    all.back().is_up = server.is_up();
   }
   return all;
 }

@@ -1,9 +1,11 @@
 #pragma once
 
+#include <array>
 #include <bitset>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <span>
@@ -33,6 +35,10 @@ namespace tenon::engine {
 ///   doubles each time up to `longest_pause`. After a check that succeeds, one run at a time is
 ///   sent to it on trial, and the first one that begins brings the server back.
 /// - If all servers are left alone, a run is sent to the one whose pause ends first.
+/// - A server whose first tokens take much longer than those of another one (five times as long and
+///   half a second, for each 1,024 tokens of the prompt) is slow: while others are left it gets one
+///   run in each `check_period`, until the first token of such a run comes soon enough. A run that
+///   still waits for its first token counts with the time that it has waited.
 /// - A run that was sent before its server was left alone, or before it was tried again, says
 ///   nothing about the server's present state; it is only counted.
 /// Thread-safe; nothing here waits.
@@ -79,7 +85,7 @@ class Balancer {
   /// Chooses a server for one run, which counts as running from here on. No value: no server other
   /// than those `tried` is left.
   [[nodiscard]] std::optional<Ticket> choose(std::span<const std::uint64_t> prefixes,
-                                             const Servers& tried);
+                                             const Servers& tried, Clock::time_point now);
   /// The run's first token has come.
   void began(const Ticket& run, Clock::duration after, Clock::time_point now);
   /// The run is over.
@@ -92,12 +98,29 @@ class Balancer {
   void checked(std::size_t server, const Status& status, Clock::time_point now);
 
   [[nodiscard]] bool is_up(std::size_t server) const;
+  [[nodiscard]] std::size_t count_up() const;
   [[nodiscard]] std::vector<UpstreamStats> stats() const;
   /// What is wrong with all servers, in one sentence.
   [[nodiscard]] std::string troubles() const;
 
  private:
   enum class State : std::uint8_t { absent, up, down, trial };
+
+  // A run that waits for its first token.
+  struct Waiting {
+    Clock::time_point begun;
+    std::size_t blocks = 0;  // of the prompt
+  };
+  // What the first tokens of the latest runs took, for each 1,024 tokens of the prompt. The least
+  // counts, since one prompt that no cache knows, or one long answer before it, says little.
+  struct Paces {
+    static constexpr std::size_t kKept = 8;
+    std::array<Clock::duration, kKept> latest{};
+    std::size_t count = 0;  // of all that were told
+
+    void tell(Clock::duration pace) { latest[count++ % kKept] = pace; }
+    [[nodiscard]] std::optional<Clock::duration> least() const;
+  };
 
   struct Server {
     State state = State::absent;
@@ -110,10 +133,19 @@ class Balancer {
     Clock::time_point next_check{};
     bool is_suspect = false;  // a run has failed since the last check
     std::uint64_t last_choice = 0;
+    std::map<std::uint64_t, Waiting> waiting;  // by the run's number
+    Paces paces;
+    bool is_slow = false;
+    Clock::time_point next_try{};  // of a slow one
     UpstreamStats stats;
+
+    [[nodiscard]] bool is_up() const { return state == State::up || state == State::trial; }
   };
 
   [[nodiscard]] bool is_free(const Server& server) const;
+  [[nodiscard]] std::optional<Clock::duration> pace_of_others(const Server& server) const;
+  void find_slow_ones(Clock::time_point now);
+  void set_slow(Server& server, bool is_slow, Clock::duration pace, Clock::duration others);
   [[nodiscard]] Servers with_prefix(std::span<const std::uint64_t> prefixes,
                                     const Servers& among) const;
   [[nodiscard]] Servers next_one() const;

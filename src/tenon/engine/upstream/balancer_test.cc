@@ -87,7 +87,7 @@ TEST(Balancer, ChoosesAndLeavesAlone) {
     Now now{};
     std::map<std::size_t, std::deque<Balancer::Ticket>> going_on;
     const auto only = [&](std::size_t server) {
-      const auto chosen = balancer.choose({}, ~(Balancer::Servers(1) << server));
+      const auto chosen = balancer.choose({}, ~(Balancer::Servers(1) << server), now);
       EXPECT_TRUE(chosen);
       return chosen.value_or(Balancer::Ticket{});
     };
@@ -122,7 +122,7 @@ TEST(Balancer, ChoosesAndLeavesAlone) {
     }
     std::string chosen;
     while (chosen.size() < row.chosen.size()) {
-      const auto server = balancer.choose({}, {});
+      const auto server = balancer.choose({}, {}, {});
       chosen += server ? static_cast<char>('a' + server->server) : '-';
     }
     EXPECT_EQ(chosen, row.chosen);
@@ -143,7 +143,7 @@ TEST(Balancer, PausesDoubleUpToALimit) {
   }
   EXPECT_EQ(pauses, (std::vector<Balancer::Clock::duration>{1s, 2s, 3s, 3s}));
   balancer.checked(0, {}, now);
-  const auto run = balancer.choose({}, {});
+  const auto run = balancer.choose({}, {}, {});
   ASSERT_TRUE(run);
   balancer.ended(*run, End::answered, "", now);
   balancer.checked(0, fails, now);
@@ -157,8 +157,8 @@ TEST(Balancer, OneThatAnswersIsCheckedOnceItFails) {
   const Now now = Now{} + 100s;
   balancer.checked(0, {}, now);
   EXPECT_EQ(balancer.next_check(0), now + 5s);
-  const auto first = balancer.choose({}, {});
-  const auto second = balancer.choose({}, {});
+  const auto first = balancer.choose({}, {}, {});
+  const auto second = balancer.choose({}, {}, {});
   ASSERT_TRUE(first && second);
   EXPECT_EQ(balancer.next_check(0), Now::max());
   balancer.ended(*first, End::failed, "why", now + 60s);
@@ -175,7 +175,7 @@ TEST(Balancer, OneThatNeverCameIsMetMoreAndMoreSeldom) {
   for (const auto pause : {1s, 2s, 3s, 3s}) {
     balancer.checked(0, Unexpected(Error{Errc::unavailable, "why"}), now);
     EXPECT_EQ(balancer.next_check(0) - now, pause);
-    EXPECT_FALSE(balancer.choose({}, {}));
+    EXPECT_FALSE(balancer.choose({}, {}, {}));
     now = balancer.next_check(0);
   }
   EXPECT_EQ(balancer.troubles(), "no server of the model is there: why");
@@ -185,7 +185,7 @@ TEST(Balancer, APromptGoesWhereItsBeginningIsKnown) {
   Balancer balancer = balancer_of(3);
   for (std::size_t i = 0; i < 3; ++i) balancer.joined(i, 4);
   const auto ask = [&](const std::vector<std::uint64_t>& prompt) {
-    const auto run = balancer.choose(prompt, {}).value_or(Balancer::Ticket{});
+    const auto run = balancer.choose(prompt, {}, {}).value_or(Balancer::Ticket{});
     balancer.ended(run, End::answered, "", {});
     return run.server;
   };
@@ -200,7 +200,7 @@ TEST(Balancer, APromptGoesWhereItsBeginningIsKnown) {
   // The longer beginning decides: both servers know a short one, and one of them knows more.
   auto longer = prompt_of("first", 2);
   longer.push_back(1);
-  const auto other = balancer.choose(longer, Balancer::Servers(1) << first);
+  const auto other = balancer.choose(longer, Balancer::Servers(1) << first, {});
   ASSERT_TRUE(other);
   balancer.ended(*other, End::answered, "", {});
   longer.push_back(2);
@@ -213,10 +213,87 @@ TEST(Balancer, UnlessThatServerIsMuchBusier) {
   const auto prompt = prompt_of("first", 2);
   std::string chosen;
   for (int i = 0; i < 8; ++i) {
-    chosen +=
-        static_cast<char>('a' + balancer.choose(prompt, {}).value_or(Balancer::Ticket{}).server);
+    chosen += static_cast<char>(
+        'a' + balancer.choose(prompt, {}, {}).value_or(Balancer::Ticket{}).server);
   }
   EXPECT_EQ(chosen, "aaabbbab");  // from the fourth choice on both know it
+}
+
+// How many of a row's runs a server gets in each of two halves of a minute, where the first tokens
+// of each server take so long; runs come every 20 ms, two thirds of them with one beginning.
+struct PaceRow {
+  std::string_view name;
+  std::vector<std::chrono::milliseconds> first_half;
+  std::vector<std::chrono::milliseconds> second_half;
+  std::size_t least[2];  // of the runs that the last server gets, of 1,500
+  std::size_t most[2];
+};
+
+const PaceRow kPaceRows[] = {
+    {"EquallyFast", {40ms, 40ms, 40ms}, {40ms, 40ms, 40ms}, {150, 150}, {1200, 1200}},
+    {"ALittleSlower", {40ms, 40ms, 400ms}, {40ms, 40ms, 400ms}, {20, 20}, {1200, 1200}},
+    {"OneIsSlow", {40ms, 40ms, 4s}, {40ms, 40ms, 4s}, {1, 4}, {60, 7}},
+    {"OneBecomesSlow", {40ms, 40ms, 40ms}, {40ms, 40ms, 4s}, {150, 4}, {1200, 60}},
+    {"OneRecovers", {40ms, 40ms, 4s}, {40ms, 40ms, 40ms}, {1, 150}, {60, 1200}},
+    {"AllAreSlow", {4s, 4s, 4s}, {4s, 4s, 4s}, {400, 400}, {600, 600}},
+    {"AllButOneAreSlow", {4s, 4s, 40ms}, {4s, 4s, 40ms}, {1300, 1400}, {1500, 1500}},
+};
+
+TEST(Balancer, ASlowServerGetsARunNowAndThen) {
+  for (const PaceRow& row : kPaceRows) {
+    SCOPED_TRACE(row.name);
+    Balancer balancer = [] {
+      Balancer::Options options = kBalancerOptions;
+      options.check_period = 5s;
+      return Balancer({"http://a", "http://b", "http://c"}, options);
+    }();
+    for (std::size_t i = 0; i < 3; ++i) balancer.joined(i, 8);
+    const auto known = prompt_of("known", 2);
+    std::multimap<Now, std::pair<Balancer::Ticket, Now>> coming;  // by the time of the first token
+    std::size_t got[2] = {0, 0};
+    for (std::size_t i = 0; i < 3000; ++i) {
+      const Now now = Now{} + i * 20ms;
+      while (!coming.empty() && coming.begin()->first <= now) {
+        const auto [at, run] = *coming.begin();
+        coming.erase(coming.begin());
+        balancer.began(run.first, at - run.second, at);
+        balancer.ended(run.first, End::answered, "", at);
+      }
+      const auto run =
+          balancer.choose(i % 3 != 0 ? known : prompt_of("x" + std::to_string(i), 2), {}, now);
+      ASSERT_TRUE(run);
+      const auto& paces = i < 1500 ? row.first_half : row.second_half;
+      coming.emplace(now + paces[run->server], std::pair(*run, now));
+      if (run->server == 2) ++got[i / 1500];
+    }
+    for (const std::size_t half : {0, 1}) {
+      SCOPED_TRACE(half);
+      EXPECT_GE(got[half], row.least[half]);
+      EXPECT_LE(got[half], row.most[half]);
+    }
+  }
+}
+
+// A prompt of 8,192 tokens may take eight times as long as one of 1,024.
+TEST(Balancer, ALongPromptDoesNotMakeAServerSlow) {
+  for (const auto& [waits, is_slow] : {std::pair(7s, false), std::pair(9s, true)}) {
+    Balancer balancer = balancer_of(2);
+    for (std::size_t i = 0; i < 2; ++i) balancer.joined(i, 8);
+    const auto only = [&](std::size_t server, std::size_t blocks) {
+      return *balancer.choose(prompt_of("prompt", blocks), ~(Balancer::Servers(1) << server), {});
+    };
+    const auto short_one = only(0, 1);
+    balancer.began(short_one, 100ms, {});
+    balancer.ended(short_one, End::answered, "", {});
+    only(1, 128);
+    std::string chosen;
+    for (int i = 0; i < 4; ++i) {
+      const auto run = balancer.choose(prompt_of("prompt", 128), {}, Now{} + waits);
+      chosen += static_cast<char>('a' + run->server);
+      balancer.ended(*run, End::cancelled, "", Now{} + waits);
+    }
+    EXPECT_EQ(chosen.find('b') == std::string::npos, is_slow) << chosen;
+  }
 }
 
 TEST(Balancer, RemembersSoManyBeginningsAndNoMore) {
@@ -225,7 +302,7 @@ TEST(Balancer, RemembersSoManyBeginningsAndNoMore) {
   Balancer balancer({"http://a", "http://b"}, options);
   for (std::size_t i = 0; i < 2; ++i) balancer.joined(i, 4);
   const auto ask = [&](std::uint64_t prompt) {
-    const auto run = balancer.choose(std::vector{prompt}, {}).value_or(Balancer::Ticket{});
+    const auto run = balancer.choose(std::vector{prompt}, {}, {}).value_or(Balancer::Ticket{});
     balancer.ended(run, End::answered, "", {});
     return run.server;
   };
@@ -241,13 +318,13 @@ TEST(Balancer, CountsWhatBecameOfRuns) {
   Balancer balancer = balancer_of(1);
   balancer.joined(0, 4);
   for (const End end : {End::answered, End::answered, End::refused, End::failed, End::cancelled}) {
-    const auto run = balancer.choose({}, {});
+    const auto run = balancer.choose({}, {}, {});
     ASSERT_TRUE(run);
     balancer.began(*run, 2ms, {});
     balancer.ended(*run, end, "why", {});
   }
-  balancer.ended(balancer.choose({}, {}).value_or(Balancer::Ticket{}), End::unsent, "why", {});
-  ASSERT_TRUE(balancer.choose({}, {}));
+  balancer.ended(balancer.choose({}, {}, {}).value_or(Balancer::Ticket{}), End::unsent, "why", {});
+  ASSERT_TRUE(balancer.choose({}, {}, {}));
   const UpstreamStats stats = balancer.stats().at(0);
   EXPECT_EQ(stats, (UpstreamStats{.url = "http://a",
                                   .is_up = true,

@@ -102,29 +102,45 @@ class PoolTokenizer final : public vocab::Tokenizer {
   const Core& core_;
   const vocab::Tokenizer& first_;
   mutable std::atomic<std::size_t> last_{0};  // the server that answered last
+  // What a question takes, in the mean of the latest.
+  mutable std::atomic<Clock::duration> usual_{Clock::duration::zero()};
 };
 
-// Asks the server that answered last first, and those that are left alone at the very end.
+// Asks the server that answered last first, and those that are left alone at the very end. One that
+// takes much longer than questions usually do is given up for the next; if all do, each is waited
+// for as long as the caller's patience lasts.
 Status PoolTokenizer::encode(std::string_view text, vocab::Controls controls, bool at_start,
                              std::vector<TokenId>& ids) const {
+  constexpr std::chrono::milliseconds kSoon{100};
+  constexpr int kMuch = 3;  // times what questions usually take
   const std::size_t size = ids.size();
   const std::size_t count = core_.engines.size();
   const std::size_t last = last_.load(std::memory_order_relaxed);
+  const Clock::duration usual = usual_.load(std::memory_order_relaxed);
   Status done = Unexpected(Error{Errc::unavailable, "no server of the model is there"});
-  for (const bool is_up : {true, false}) {
+  const auto ask_all = [&](bool is_up, Clock::duration limit) {
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t at = (last + i) % count;
       const Engine* const engine = core_.engines[at].load(std::memory_order_acquire);
       if (engine == nullptr || core_.balancer.is_up(at) != is_up) continue;
       // A server that failed may have added some ids.
       ids.resize(size);
+      const auto begun = Clock::now();
+      const bool is_limited = limit > Clock::duration::zero();
+      const patience::Scope scope(
+          {.deadline = is_limited ? begun + limit : Clock::time_point::max()});
       done = engine->tokenizer().encode(text, controls, at_start, ids);
       if (done || done.error().code != Errc::unavailable) {
         last_.store(at, std::memory_order_relaxed);
-        return done;
+        usual_.store((7 * usual + (Clock::now() - begun)) / 8, std::memory_order_relaxed);
+        return true;
       }
     }
-  }
+    return false;
+  };
+  const bool has_others = core_.balancer.count_up() > 1;
+  if (has_others && ask_all(true, std::max<Clock::duration>(kSoon, kMuch * usual))) return done;
+  if (ask_all(true, {}) || ask_all(false, {})) return done;
   return done;
 }
 
@@ -212,7 +228,7 @@ Status Attempts::launch() {
   const trace::Scope scope(trace);
   std::optional<Error> last;
   while (true) {
-    const auto chosen = core_.balancer.choose(pending_->prefixes, pending_->tried);
+    const auto chosen = core_.balancer.choose(pending_->prefixes, pending_->tried, Clock::now());
     if (!chosen) {
       return Unexpected(last ? *last : Error{Errc::unavailable, core_.balancer.troubles()});
     }

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/base/long_for_test.h"
+#include "tenon/base/patience.h"
 #include "tenon/engine/recording_sink.h"
 #include "tenon/engine/scripted.h"
 
@@ -384,6 +385,101 @@ TEST(Pool, ServersMustHaveOneVocabulary) {
     }
     EXPECT_EQ((*pool)->capabilities().context_tokens, row.context_tokens);
     EXPECT_EQ((*pool)->capabilities().max_concurrent, row.max_concurrent);
+  }
+}
+
+// A tokenizer that asks a server which takes `takes` to answer, and counts the questions.
+class AskingTokenizer final : public vocab::Tokenizer {
+ public:
+  AskingTokenizer(const vocab::Tokenizer& known, std::chrono::milliseconds takes)
+      : known_(known), takes_(takes) {}
+
+  Status encode(std::string_view text, vocab::Controls controls, bool at_start,
+                std::vector<TokenId>& ids) const override {
+    ++asked;
+    const auto until = std::chrono::steady_clock::now() + takes_;
+    while (std::chrono::steady_clock::now() < until) {
+      if (patience::current().is_over()) return Unexpected(Error{Errc::unavailable, "too late"});
+      std::this_thread::sleep_for(1ms);
+    }
+    return known_.encode(text, controls, at_start, ids);
+  }
+  std::size_t size() const override { return known_.size(); }
+  std::string_view bytes(TokenId id) const override { return known_.bytes(id); }
+  bool is_control(TokenId id) const override { return known_.is_control(id); }
+  bool ends_generation(TokenId id) const override { return known_.ends_generation(id); }
+  std::optional<TokenId> control_token(std::string_view text) const override {
+    return known_.control_token(text);
+  }
+  std::optional<TokenId> bos() const override { return known_.bos(); }
+  std::optional<TokenId> eos() const override { return known_.eos(); }
+  bool adds_bos() const override { return known_.adds_bos(); }
+
+  mutable std::atomic<int> asked = 0;
+
+ private:
+  const vocab::Tokenizer& known_;
+  const std::chrono::milliseconds takes_;
+};
+
+class AskingEngine final : public Engine {
+ public:
+  explicit AskingEngine(std::chrono::milliseconds takes)
+      : engine_({}, [](const GenerateRequest&) { return Script{.text = "Hello"}; }),
+        asking(engine_.tokenizer(), takes) {}
+
+  const Capabilities& capabilities() const override { return engine_.capabilities(); }
+  const vocab::Tokenizer& tokenizer() const override { return asking; }
+  std::string_view chat_template() const override { return engine_.chat_template(); }
+  Expected<std::unique_ptr<Run>> start(GenerateRequest request,
+                                       std::shared_ptr<EventSink> sink) override {
+    return engine_.start(std::move(request), std::move(sink));
+  }
+
+ private:
+  ScriptedEngine engine_;
+
+ public:
+  AskingTokenizer asking;
+};
+
+struct QuestionRow {
+  std::string_view name;
+  std::vector<std::chrono::milliseconds> takes;  // of each server's answer
+  std::vector<int> asked;                        // by two questions
+};
+
+const QuestionRow kQuestionRows[] = {
+    {"OneServerIsWaitedFor", {300ms}, {2}},
+    {"TheFirstIsGivenUpForTheNext", {1h, 1ms}, {1, 2}},
+    {"EachIfNeedBe", {1h, 1h, 1ms}, {1, 1, 2}},
+    {"AFastOneIsKept", {1ms, 1ms}, {2, 0}},
+    {"IfAllAreSlowTheFirstIsWaitedFor", {250ms, 1h}, {4, 2}},
+};
+
+TEST(Pool, AsksTheNextForTokensWhenOneTakesLong) {
+  for (const QuestionRow& row : kQuestionRows) {
+    SCOPED_TRACE(row.name);
+    std::vector<AskingEngine*> engines(row.takes.size());
+    std::vector<PoolServer> servers;
+    for (std::size_t i = 0; i < row.takes.size(); ++i) {
+      servers.push_back(
+          {"http://" + std::to_string(i), [&, i]() -> Expected<std::unique_ptr<Engine>> {
+             auto engine = std::make_unique<AskingEngine>(row.takes[i]);
+             engines[i] = engine.get();
+             return engine;
+           }});
+    }
+    const auto pool = connect_pool(std::move(servers), kPoolOptions);
+    ASSERT_TRUE(pool);
+    for (int i = 0; i < 2; ++i) {
+      std::vector<TokenId> ids;
+      EXPECT_TRUE((*pool)->tokenizer().encode("ab", vocab::Controls::off, true, ids));
+      EXPECT_EQ(ids.size(), 2u);
+    }
+    for (std::size_t i = 0; i < row.asked.size(); ++i) {
+      EXPECT_EQ(engines[i]->asking.asked, row.asked[i]) << "server " << i;
+    }
   }
 }
 
