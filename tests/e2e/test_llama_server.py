@@ -31,6 +31,13 @@ name = "there"
 engine = "llama-server"
 url = "http://127.0.0.1:{port}"
 max_tokens = 300
+
+[[model]]
+name = "tokenized here"
+engine = "llama-server"
+url = "http://127.0.0.1:{port}"
+tokenizer = "{model}"
+max_tokens = 300
 """
 WEATHER = {"type": "function", "function": {"name": "get_weather", "parameters": {
     "type": "object", "required": ["city", "unit"], "additionalProperties": False,
@@ -91,9 +98,11 @@ def post(url, body):
 @pytest.mark.parametrize("choice", ["none", "auto", "required"])
 def test_prompts_are_the_same_tokens(url, name, choice):
     body = {"messages": CONVERSATIONS[name], "tools": [WEATHER], "tool_choice": choice}
-    here, there = (post(f"{url}/v1/chat/completions/render", {"model": model, **body}) for model in ("here", "there"))
-    beginning = there["tokens"][:len(here["tokens"])]  # of a call that no mask will hold
-    assert beginning == here["tokens"]
+    here, *others = (post(f"{url}/v1/chat/completions/render", {"model": model, **body})
+                     for model in ("here", "there", "tokenized here"))
+    for there in others:
+        beginning = there["tokens"][:len(here["tokens"])]  # of a call that no mask will hold
+        assert beginning == here["tokens"]
 
 
 def answer_of(url, model, body):

@@ -143,7 +143,8 @@ constexpr std::span kUpstream = std::span(kEngines).subspan<1, 6>();
 // Models that answer by themselves, and recursive models, which run over those.
 constexpr std::span kSingle = std::span(kEngines).first<7>();
 constexpr std::span kRecursive = std::span(kEngines).subspan<7>();
-// Upstreams whose tokenizer is a file on this machine.
+// Upstreams whose tokenizer may be a file on this machine, and those for which it must be one.
+constexpr std::span kTokenizedHere = std::span(kEngines).subspan<1, 4>();
 constexpr std::span kTokenServers = std::span(kEngines).subspan<2, 3>();
 // Upstreams that serve several models.
 constexpr std::span kNamingServers = std::span(kEngines).subspan<2, 5>();
@@ -182,7 +183,7 @@ const Key<ModelConfig> kModelKeys[] = {
     {.name = "tokenizer",
      .member = &ModelConfig::tokenizer,
      .is_file = true,
-     .engines = kTokenServers},
+     .engines = kTokenizedHere},
     {.name = "chat_template",
      .member = &ModelConfig::chat_template,
      .is_file = true,

@@ -70,7 +70,7 @@ struct ModelConfig {
   std::string api_key_env;             ///< Variable that has the upstream's key.
   std::int64_t silence_limit_s = 120;  ///< Between two bytes of an upstream.
   std::string upstream_model;          ///< The upstream's name for it; "": its first model.
-  std::string tokenizer;               ///< File or folder, for "vllm", "sglang" and "ollama".
+  std::string tokenizer;               ///< File or folder; "" for "llama-server": it is asked.
   std::string chat_template;           ///< File; "": the model's own.
   std::string tool_call_format;
   std::shared_ptr<const format::Format> definition;  ///< A format that is defined in the table.

@@ -175,9 +175,10 @@ const Bad kBad[] = {
     {"NoTokenizer", "[[model]]\nname = \"a\"\nengine = \"vllm\"\nurl = \"x\"\n", Errc::invalid,
      "tenon.toml:1:1: model.tokenizer is missing"},
     {"TokenizerOfAnotherEngine",
-     "[[model]]\nname = \"a\"\nengine = \"llama-server\"\nurl = \"x\"\ntokenizer = \"t\"\n",
+     "[[model]]\nname = \"a\"\nengine = \"openai\"\nurl = \"x\"\ntokenizer = \"t\"\n",
      Errc::invalid,
-     "tenon.toml:5:13: model.tokenizer belongs to engine = \"vllm\" or \"sglang\" or \"ollama\""},
+     "tenon.toml:5:13: model.tokenizer belongs to engine = \"llama-server\" or \"vllm\" or "
+     "\"sglang\" or \"ollama\""},
     {"RootOfAnother", "[[model]]\nname = \"a\"\nroot = \"b\"\n", Errc::invalid,
      "tenon.toml:3:8: model.root belongs to engine = \"rlm\""},
     {"NoRoot", "[[model]]\nname = \"a\"\nengine = \"rlm\"\n", Errc::invalid,

@@ -85,7 +85,7 @@ engine::LlamaOptions llama_options(const ModelConfig& config) {
 using Connect =
     std::function<Expected<std::unique_ptr<engine::Engine>>(engine::ServerAddress server)>;
 
-// An upstream whose model has its tokenizer and template in files on this machine.
+// An upstream whose model has its tokenizer, and perhaps its template, in files on this machine.
 Expected<Connect> connect_with_files(const ModelConfig& config) {
   const std::filesystem::path files = config.tokenizer;
   std::error_code ignored;
@@ -93,6 +93,12 @@ Expected<Connect> connect_with_files(const ModelConfig& config) {
   auto tokenizer = vocab::load_tokenizer(is_folder ? files / "tokenizer.json" : files);
   if (!tokenizer) {
     return at_fault(tokenizer.error(), "model '" + config.name + "': ");
+  }
+  if (config.engine == "llama-server") {
+    const engine::LlamaServerOptions options{.tokenizer = *std::move(tokenizer)};
+    return [options](engine::ServerAddress server) {
+      return engine::connect_llama_server(std::move(server), options);
+    };
   }
   // Without a template here the model gets the plain one, which is logged.
   std::string chat_template;
@@ -131,8 +137,9 @@ Expected<Connect> connector(const ModelConfig& config) {
       return engine::connect_chat_server(std::move(server), options);
     };
   }
-  if (config.engine != "llama-server") return connect_with_files(config);
-  return engine::connect_llama_server;
+  if (!config.tokenizer.empty()) return connect_with_files(config);
+  return
+      [](engine::ServerAddress server) { return engine::connect_llama_server(std::move(server)); };
 }
 
 Expected<std::unique_ptr<engine::Engine>> connect(const ModelConfig& config) {

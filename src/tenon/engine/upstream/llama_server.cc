@@ -14,7 +14,7 @@
 #include "tenon/json/value.h"
 
 // The prompt goes as ids, and tokens come back as text with their ids beside it (return_tokens).
-// RemoteTokenizer knows the texts of the ids, but the text of the answer counts: the server holds
+// The tokenizer knows the texts of the ids, but the text of the answer counts: the server holds
 // back half of a character, and then one event has the text of several tokens.
 
 namespace tenon::engine {
@@ -120,7 +120,8 @@ std::string body_of(const GenerateRequest& request) {
 
 class LlamaServer final : public Engine {
  public:
-  explicit LlamaServer(std::unique_ptr<Remote> remote) : remote_(std::move(remote)) {}
+  LlamaServer(std::unique_ptr<Remote> remote, LlamaServerOptions options)
+      : remote_(std::move(remote)), tokenizer_(std::move(options.tokenizer)) {}
 
   /// Asks the server what it serves.
   Status meet();
@@ -133,8 +134,12 @@ class LlamaServer final : public Engine {
                                        std::shared_ptr<EventSink> sink) override;
 
  private:
+  Status ask_for_tokenizer(const Value& props);
+  Status compare_tokenizer() const;
+
   const std::unique_ptr<Remote> remote_;
-  std::unique_ptr<RemoteTokenizer> tokenizer_;
+  std::shared_ptr<const vocab::Tokenizer> tokenizer_;
+  std::uint32_t vocabulary_ = 0;  // the server's
   std::string chat_template_;
   Capabilities capabilities_;
 };
@@ -153,17 +158,16 @@ Status LlamaServer::check() const {
   const auto models = remote_->get("/v1/models");
   if (!models) return Unexpected(models.error());
   const std::uint32_t vocabulary = vocabulary_in(*models);
-  if (vocabulary != tokenizer_->size()) {
+  if (vocabulary != vocabulary_) {
     return Unexpected(
         unavailable(remote_->url() + " has another model now, of " + std::to_string(vocabulary) +
-                    " tokens instead of " + std::to_string(tokenizer_->size()) +
+                    " tokens instead of " + std::to_string(vocabulary_) +
                     ": start it with the model that it had, or start this server anew"));
   }
   return check_context(remote_->url(), capabilities_.context_tokens, context_in(*props));
 }
 
-// /props has the context, slots and template, /v1/models the size of the vocabulary; the tokenizer
-// then reads the vocabulary itself.
+// /props has the context, slots and template, /v1/models the size of the vocabulary.
 Status LlamaServer::meet() {
   auto props = remote_->get("/props");
   if (!props) return Unexpected(std::move(props.error()));
@@ -178,15 +182,45 @@ Status LlamaServer::meet() {
   if (capabilities_.context_tokens == 0) {
     return Unexpected(unavailable(remote_->url() + "/props does not tell the context's size"));
   }
+  vocabulary_ = vocabulary_in(*models);
+  capabilities_.knows_controls = true;
+  return tokenizer_ == nullptr ? ask_for_tokenizer(*props) : compare_tokenizer();
+}
+
+Status LlamaServer::ask_for_tokenizer(const Value& props) {
   auto tokenizer = RemoteTokenizer::create(
-      {.bos = text_at(*props, "/bos_token"),
-       .eos = text_at(*props, "/eos_token"),
-       .size = vocabulary_in(*models)},
+      {.bos = text_at(props, "/bos_token"),
+       .eos = text_at(props, "/eos_token"),
+       .size = vocabulary_},
       [this](std::string_view path, const Value& asked) { return remote_->post(path, asked); });
   if (!tokenizer) return Unexpected(std::move(tokenizer.error()));
+  capabilities_.knows_controls = (*tokenizer)->knows_all_texts();
   tokenizer_ = *std::move(tokenizer);
-  capabilities_.knows_controls = tokenizer_->knows_all_texts();
   return {};
+}
+
+// Tokenizers of two models may have the same size, so the server is asked for the tokens of a text
+// in which they differ: words of several scripts, numbers, spaces, code.
+Status LlamaServer::compare_tokenizer() const {
+  constexpr std::string_view kSample =
+      "The qu\u00edck brown f\u00f6x:  12345.678\n\n\tif (x_1 >= 42) { return \"na\u00efve\"; }\r\n"
+      "\u041f\u0440\u0438\u0432\u0435\u0442 \u4f60\u597d\uff0c\u4e16\u754c "
+      "\u0645\u0631\u062d\u0628\u0627 \U0001f600 <|im_start|> internationalization";
+  const auto answer = remote_->post(
+      "/tokenize",
+      json::Object{{"content", kSample}, {"add_special", false}, {"parse_special", false}});
+  if (!answer) return Unexpected(answer.error());
+  std::vector<TokenId> here;
+  if (Status done = tokenizer_->encode(kSample, vocab::Controls::off, true, here); !done) {
+    return done;
+  }
+  const Value* there = answer->find("tokens");
+  json::Array ids(here.begin(), here.end());
+  if (there != nullptr && *there == Value(std::move(ids))) return {};
+  return Unexpected(unavailable(remote_->url() + " makes other tokens of a text than the file in " +
+                                "`tokenizer`: name the file of the model that the server has (a " +
+                                "GGUF file is best), or leave the key out, so that the server is " +
+                                "asked for tokens"));
 }
 
 Expected<std::unique_ptr<Run>> LlamaServer::start(GenerateRequest request,
@@ -204,10 +238,11 @@ Reading llama_server_reading(const GenerateRequest& request, const vocab::Tokeni
   return {reader_of(request, tokenizer)};
 }
 
-Expected<std::unique_ptr<Engine>> connect_llama_server(ServerAddress server) {
+Expected<std::unique_ptr<Engine>> connect_llama_server(ServerAddress server,
+                                                       LlamaServerOptions options) {
   auto remote = Remote::create(std::move(server));
   if (!remote) return Unexpected(std::move(remote.error()));
-  auto engine = std::make_unique<LlamaServer>(*std::move(remote));
+  auto engine = std::make_unique<LlamaServer>(*std::move(remote), std::move(options));
   // Whatever the server refuses at this point is not the fault of a client's request.
   if (Status met = engine->meet(); !met) return Unexpected(unavailable(met.error().message));
   return engine;

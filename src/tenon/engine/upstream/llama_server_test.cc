@@ -16,6 +16,7 @@
 #include "tenon/engine/upstream/byte_server.h"
 #include "tenon/http/server.h"
 #include "tenon/json/value.h"
+#include "tenon/vocab/byte_tokenizer.h"
 
 namespace tenon::engine {
 namespace {
@@ -54,6 +55,11 @@ class LlamaServerFake {
     const std::lock_guard lock(mutex_);
     return json::parse(body_).value_or(Value());
   }
+  /// How many were about tokens.
+  int questions() const {
+    const std::lock_guard lock(mutex_);
+    return questions_;
+  }
   /// The trace fields of the last request, as "parent state".
   std::string trace() const {
     const std::lock_guard lock(mutex_);
@@ -71,6 +77,7 @@ class LlamaServerFake {
     trace_ = std::string(request.header("traceparent")) + " " +
              std::string(request.header("tracestate"));
     if (request.path == "/tokenize") {
+      ++questions_;
       const std::string truth = json::to_string(tokenize_bytes(*json::parse(request.body)));
       return exchange->respond(
           {.body = faults_.tokens.empty() ? truth : std::string(faults_.tokens)});
@@ -92,6 +99,7 @@ class LlamaServerFake {
   mutable std::mutex mutex_;
   std::string body_;
   std::string trace_;
+  int questions_ = 0;
   std::shared_ptr<http::Exchange> held_;
   std::unique_ptr<http::Server> server_;  // last: its thread uses the members above
 };
@@ -331,6 +339,41 @@ TEST(LlamaServer, IsRefusedWhereItDoesNotTellItsVocabulary) {
     const auto engine = connect_llama_server({.url = fake.url()});
     ASSERT_FALSE(engine);
     EXPECT_EQ(engine.error().code, Errc::unavailable);
+  }
+}
+
+// With a tokenizer from a file, prompts need no question to the server.
+TEST(LlamaServer, IsAskedForNoTokensWhereTheTokenizerIsHere) {
+  const LlamaServerFake fake(with_end("eos"));
+  const auto here = std::make_shared<vocab::ByteTokenizer>(
+      std::vector<std::string>{"<|im_end|>"}, vocab::ByteTokenizer::Roles{.eos = "<|im_end|>"});
+  auto engine = connect_llama_server({.url = fake.url()}, {.tokenizer = here});
+  ASSERT_TRUE(engine) << engine.error().message;
+  EXPECT_TRUE((*engine)->capabilities().knows_controls);
+  EXPECT_EQ((*engine)->chat_template(), "T");
+  const int asked = fake.questions();
+  std::vector<TokenId> ids;
+  ASSERT_TRUE((*engine)->tokenizer().encode("a<|im_end|>", vocab::Controls::on, true, ids));
+  EXPECT_EQ(ids, (std::vector<TokenId>{'a', 256}));
+  EXPECT_EQ(fake.questions(), asked);
+  auto sink = std::make_shared<RecordingSink>();
+  const auto run = (*engine)->start({.prompt = ids}, sink);
+  ASSERT_TRUE(run) << run.error().message;
+  ASSERT_TRUE(sink->wait_end());
+  EXPECT_EQ(sink->end()->reason, FinishReason::stop);
+  EXPECT_TRUE((*engine)->check());
+}
+
+TEST(LlamaServer, RefusesATokenizerOfAnotherModel) {
+  const auto here = std::make_shared<vocab::ByteTokenizer>();
+  for (const std::string_view tokens : {R"({"tokens": [1, 2, 3]})", "{}", "<html>"}) {
+    const LlamaServerFake fake("", {.tokens = tokens});
+    const auto engine = connect_llama_server({.url = fake.url()}, {.tokenizer = here});
+    ASSERT_FALSE(engine);
+    EXPECT_EQ(engine.error().code, Errc::unavailable);
+    if (tokens == "<html>") continue;
+    EXPECT_NE(engine.error().message.find("other tokens"), std::string::npos)
+        << engine.error().message;
   }
 }
 
