@@ -109,6 +109,32 @@ TEST(EndSearch, EndsEveryBeginningOfATextAndAsShortAsItGoes) {
   }
 }
 
+// The beginning of the end, until it is as near as is asked, and not a byte more.
+TEST(EndSearch, EndsOnlyAsMuchAsIsAskedFor) {
+  for (const EndSearchRow& row : kEndSearchRows) {
+    const auto grammar = end_search_grammar_of(row.schema, {});
+    for (std::size_t size = 0; size <= row.text.size(); ++size) {
+      const std::string_view text = row.text.substr(0, size);
+      const std::string end = end_of(grammar, text);
+      Matcher matcher(grammar);
+      ASSERT_TRUE(matcher.accept_bytes(text));
+      const std::size_t left = matcher.bytes_to_end();
+      for (std::size_t below = 1; below <= left + 1; ++below) {
+        const auto tokens = matcher.tokens_towards_end(below);
+        ASSERT_TRUE(tokens) << row.name << " " << text;
+        const std::string part = text_of(*tokens);
+        EXPECT_EQ(part, end.substr(0, part.size())) << row.name << " " << text << " " << below;
+        Matcher there = matcher;
+        for (std::size_t read = 0; read < part.size(); ++read) {
+          EXPECT_GE(there.bytes_to_end(), below) << row.name << " " << text << " " << read;
+          ASSERT_TRUE(there.accept_bytes({&part[read], 1})) << row.name << " " << text;
+        }
+        EXPECT_LT(there.bytes_to_end(), below) << row.name << " " << text << " " << part;
+      }
+    }
+  }
+}
+
 TEST(EndSearch, LeavesOutTwentyOptionalMembersInAnyOrder) {
   std::string properties;
   for (int i = 0; i < 20; ++i)

@@ -1,6 +1,9 @@
 #include "tenon/engine/llama/constraint.h"
 
+#include <algorithm>
+#include <array>
 #include <exception>
+#include <limits>
 #include <string>
 #include <utility>
 
@@ -11,6 +14,12 @@
 // the mask of the next token, with those behind a draft after it. For ends_whole, in_time() looks
 // at the answer as it would be with the chosen token and asks the matcher for a way to an end; end_
 // is the way that was found last, and its tokens come if nothing else fits.
+//
+// For closes_loops, out_of_loop() looks at the chosen token before that. `left`, the bytes to the
+// nearest end of the answer (Matcher::bytes_to_end()), says in which part of the grammar a text is:
+// in `{"a": ["x` it is 3, for `"]}`; behind that string 2, behind the array 1. The least of a round
+// of the loop is its floor. A text is out of the loop's part once `left` is below it and the loop
+// cannot go on.
 
 namespace tenon::engine {
 namespace {
@@ -28,17 +37,21 @@ constexpr std::size_t kFarTokens = 64;
 // tenon-tiny's vocabulary and three nested tools, 2 cores of an AMD EPYC, 2026-11).
 constexpr std::size_t kSpareFactor = 2;
 constexpr std::size_t kLooksEvery = 8;
+// So many values are closed one by one. After them the model is taken to be unable to go on.
+constexpr std::uint32_t kValuesClosed = 3;
+constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
 
 }  // namespace
 
 Constraint::Constraint(std::shared_ptr<grammar::Grammar> grammar, const vocab::Tokenizer& tokenizer,
-                       bool ends_whole)
+                       Options options)
     : request_(log::about()),
       matcher_(std::move(grammar)),
       tokenizer_(tokenizer),
       mask_words_(grammar::mask_words(tokenizer.size())),
       masks_(mask_words_),
-      ends_whole_(ends_whole) {}
+      ends_whole_(options.ends_whole),
+      closes_loops_(options.closes_loops) {}
 
 void Constraint::accept(TokenId token) {
   go_past(token);
@@ -75,6 +88,86 @@ bool Constraint::keep_end(std::size_t most) {
   if (!end_ || end_->size() > most) end_ = end_within(most, /*tries_others=*/true);
   ends_whole_ = end_.has_value() && end_->size() <= most;
   return ends_whole_;
+}
+
+std::optional<TokenId> Constraint::next(TokenId chosen, std::size_t most) {
+  return in_time(out_of_loop(chosen), most);
+}
+
+// `chosen`, or the token that leads out of the loop that `chosen` would go on with.
+TokenId Constraint::out_of_loop(TokenId chosen) {
+  if (!closes_loops_ || is_free_) return chosen;
+  const bool begins = !leaves_below_;
+  if (begins) {
+    if (!must_leave(chosen)) return chosen;
+    leaves_below_ = closed_loops_ < kValuesClosed ? exit_->floor : 1;
+    round_ = loops_.round();
+    loops_.clear();
+    exit_.reset();
+  }
+  if (way_out_.empty() && !is_out()) {
+    way_out_ = matcher_.tokens_towards_end(*leaves_below_).value_or(Tokens());
+    if (begins && !way_out_.empty()) ++closed_loops_;
+  }
+  if (!way_out_.empty()) return way_out_.front();
+  leaves_below_.reset();
+  return chosen;
+}
+
+// Whether the loop that is being left is over. Otherwise leaves_below_ says how far to go on: a way
+// out such as `</end>` comes nearer to the end with its first byte, while the loop may go on yet.
+bool Constraint::is_out() {
+  const std::size_t left = matcher_.bytes_to_end();
+  if (left >= *leaves_below_) return false;
+  if (left == 0) return true;
+  grammar::Matcher matcher = matcher_;
+  for (std::size_t i = 0; i < LoopDetector::kLeastTokens; ++i) {
+    if (!matcher.accept(round_[i % round_.size()])) return true;
+  }
+  leaves_below_ = left;
+  return false;
+}
+
+// Whether the answer goes on with a loop and is where a round of it is nearest to the end.
+bool Constraint::must_leave(TokenId chosen) {
+  if (!loops_.goes_on_with(chosen)) {
+    exit_.reset();
+    return false;
+  }
+  if (!exit_) exit_ = find_exit();
+  if (!exit_) {
+    loops_.clear();
+    return false;
+  }
+  return matcher_.bytes_to_end() <= exit_->nearest || exit_->patience-- == 0;
+}
+
+// Reads the last two rounds of the loop again, byte by byte, because a token may cross a place that
+// is nearer to the end than both its sides: `},{`. nullopt: the loop is not one to be left, since
+// its rounds come nearer to the end, or the answer may end within them.
+std::optional<Constraint::Exit> Constraint::find_exit() const {
+  grammar::Matcher matcher = matcher_;
+  const Tokens tokens = loops_.round();
+  matcher.rollback(2 * tokens.size());
+  std::array<Exit, 2> rounds;
+  for (Exit& round : rounds) {
+    round = {.nearest = kNowhere, .floor = kNowhere, .patience = tokens.size()};
+    for (const TokenId token : tokens) {
+      std::size_t read = 0;
+      for (const char& byte : tokenizer_.is_control(token) ? "" : tokenizer_.bytes(token)) {
+        if (!matcher.accept_bytes({&byte, 1})) break;
+        round.floor = std::min(round.floor, matcher.bytes_to_end());
+        ++read;
+      }
+      matcher.rollback(read);
+      if (!matcher.accept(token)) return std::nullopt;
+      round.nearest = std::min(round.nearest, matcher.bytes_to_end());
+    }
+    round.floor = std::min(round.floor, round.nearest);
+  }
+  const auto& [before, last] = rounds;
+  if (last.floor == 0 || last.floor < before.floor) return std::nullopt;
+  return last;
 }
 
 std::optional<TokenId> Constraint::in_time(TokenId chosen, std::size_t most) {
@@ -159,6 +252,13 @@ void Constraint::expect(std::vector<TokenId>& draft) {
 
 // The masks that were made ahead are valid as long as the draft comes true.
 void Constraint::go_past(TokenId token) {
+  if (closes_loops_) loops_.add(token);
+  // The way out of a loop stays one as long as its own tokens come.
+  if (!way_out_.empty() && way_out_.front() == token) {
+    way_out_.erase(way_out_.begin());
+  } else {
+    way_out_.clear();
+  }
   if (place_ < draft_.size() && token == draft_[place_]) {
     ++place_;
     return;

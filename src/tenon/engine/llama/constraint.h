@@ -10,6 +10,7 @@
 #include <string_view>
 #include <vector>
 
+#include "tenon/engine/llama/loop_detector.h"
 #include "tenon/grammar/machine/matcher.h"
 #include "tenon/vocab/tokenizer.h"
 
@@ -29,18 +30,33 @@ using vocab::TokenId;
 /// after the tokens that were chosen, at last after each of them. If that way is too long, the
 /// first token of the way found before comes instead of the chosen one. If there never was a way
 /// that is short enough, it gives up, and the answer will be cut.
+///
+/// With `closes_loops` it closes what repeats itself (LoopDetector): the string, array or other
+/// part of the grammar in which the tokens stay, round after round, without coming nearer to an end
+/// of the answer. Where a round is nearest to that end, the shortest way out of the part comes
+/// instead of the next round, and then the model chooses again. The fourth loop of an answer ends
+/// all of it. An answer that may end within the loop is left alone: ending it is the model's
+/// choice.
 class Constraint {
  public:
+  struct Options {
+    bool ends_whole = false;
+    bool closes_loops = false;
+  };
+
   /// `tokenizer` outlives this.
   Constraint(std::shared_ptr<grammar::Grammar> grammar, const vocab::Tokenizer& tokenizer,
-             bool ends_whole);
+             Options options);
 
   /// Call it when the answer may have `most` more tokens. Returns `chosen`, which mask() allowed,
   /// or the token that must come instead; accept() it next. nullopt: the answer may end here, and
   /// must, because nothing that was chosen fits.
-  [[nodiscard]] std::optional<TokenId> in_time(TokenId chosen, std::size_t most);
+  [[nodiscard]] std::optional<TokenId> next(TokenId chosen, std::size_t most);
   /// Whether the answer is whole because it was steered to its end; ask when all tokens are spent.
   [[nodiscard]] bool is_closed();
+
+  /// How many loops have been closed.
+  [[nodiscard]] std::uint32_t closed_loops() const { return closed_loops_; }
 
   /// The answer goes on with a token that mask() allowed.
   void accept(TokenId token);
@@ -71,11 +87,23 @@ class Constraint {
  private:
   using Tokens = std::vector<TokenId>;
 
+  // How a loop is left: in bytes to the end of the answer, which one round of it comes near to.
+  struct Exit {
+    std::size_t nearest = 0;   // between two tokens; there it is left
+    std::size_t floor = 0;     // anywhere; only below it the answer is out of the loop
+    std::size_t patience = 0;  // so many more tokens may come before `nearest`
+  };
+
   void go_past(TokenId token);
   void give_up(const Error& error);
   void let_go(std::string_view why);
   void find_forced(Tokens& tokens, std::size_t most);
   void fit_forced(Tokens& tokens, std::size_t most);
+  [[nodiscard]] TokenId out_of_loop(TokenId chosen);
+  [[nodiscard]] bool must_leave(TokenId chosen);
+  [[nodiscard]] bool is_out();
+  [[nodiscard]] std::optional<Exit> find_exit() const;
+  [[nodiscard]] std::optional<TokenId> in_time(TokenId chosen, std::size_t most);
   [[nodiscard]] bool is_far_from_end(std::size_t most);
   [[nodiscard]] std::optional<Tokens> end_within(std::size_t most, bool tries_others = false);
   [[nodiscard]] bool keep_end(std::size_t most);
@@ -95,6 +123,13 @@ class Constraint {
     std::size_t bytes = 0;  // Matcher::bytes_to_end() there
     std::size_t most = 0;   // tokens that were left
   } found_;
+  const bool closes_loops_;
+  LoopDetector loops_;
+  std::optional<Exit> exit_;                 // of the loop that loops_ has found
+  std::optional<std::size_t> leaves_below_;  // a loop is being left, until the end is so near
+  Tokens round_;                             // the loop that is being left
+  Tokens way_out_;                           // what comes next on the way there
+  std::uint32_t closed_loops_ = 0;
   bool is_steered_ = false;  // the end takes all tokens that are left, or replaced a choice
   bool is_free_ = false;
   std::chrono::nanoseconds mask_time_{0};

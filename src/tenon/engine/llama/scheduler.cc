@@ -72,8 +72,10 @@ Scheduler::Task::Task(GenerateRequest asked, std::shared_ptr<EventSink> to,
       sampler(asked.sampling, tokenizer.size(), seed),
       constraint(asked.grammar == nullptr
                      ? nullptr
-                     : std::make_unique<Constraint>(std::move(asked.grammar), tokenizer,
-                                                    asked.ends_whole)),
+                     : std::make_unique<Constraint>(
+                           std::move(asked.grammar), tokenizer,
+                           Constraint::Options{.ends_whole = asked.ends_whole,
+                                               .closes_loops = asked.closes_loops})),
       wants_logprobs(asked.logprobs),
       ends_with_token(asked.ends_with_token),
       tells_legal(asked.is_watched),
@@ -145,6 +147,7 @@ EngineStats Scheduler::stats() const {
           .cached_tokens = read(counters_.cached_tokens),
           .generated_tokens = read(counters_.generated_tokens),
           .forced_tokens = read(counters_.forced_tokens),
+          .closed_loops = read(counters_.closed_loops),
           .guessed_tokens = read(counters_.guessed_tokens),
           .accepted_guesses = read(counters_.accepted_guesses),
           .preemptions = read(counters_.preemptions),
@@ -686,7 +689,7 @@ bool Scheduler::take_row(Task& task, std::size_t index) {
   }
   if (task.constraint) {
     const TokenId chosen = *id;
-    id = task.constraint->in_time(chosen, task.most_tokens - task.tokens.size());
+    id = task.constraint->next(chosen, task.most_tokens - task.tokens.size());
     if (!id) {
       end_full(task);
       return false;
@@ -831,6 +834,8 @@ void Scheduler::end(Task& task, FinishReason reason, Error error) {
   RunEnd ended{.reason = reason, .error = std::move(error)};
   if (task.constraint) {
     add(counters_.mask_nanoseconds, static_cast<std::size_t>(task.constraint->mask_time().count()));
+    ended.closed_loops = task.constraint->closed_loops();
+    add(counters_.closed_loops, ended.closed_loops);
   }
   ended.is_constrained = task.constraint != nullptr && !task.constraint->is_free();
   ended.usage.prompt_tokens = static_cast<std::uint32_t>(task.prompt_size);

@@ -213,8 +213,9 @@ class Scheduler {
   struct Counters {
     std::atomic<std::uint64_t> decodes = 0, decode_nanoseconds = 0, prompt_tokens = 0,
                                cached_tokens = 0, generated_tokens = 0, forced_tokens = 0,
-                               guessed_tokens = 0, accepted_guesses = 0, preemptions = 0, masks = 0,
-                               mask_nanoseconds = 0, mask_wait_nanoseconds = 0;
+                               closed_loops = 0, guessed_tokens = 0, accepted_guesses = 0,
+                               preemptions = 0, masks = 0, mask_nanoseconds = 0,
+                               mask_wait_nanoseconds = 0;
     std::atomic<std::uint32_t> running = 0, waiting = 0;
   };
   Counters counters_;

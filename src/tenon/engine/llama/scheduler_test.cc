@@ -1486,6 +1486,37 @@ TEXT: /[a-z]/)",
   }
 }
 
+// With guesses and without, and with log probabilities, for which no token is forced.
+TEST(Scheduler, ALoopIsClosedAndTold) {
+  const auto rules = grammar::read_rules(R"(start: "<" /[^>]*/ ">!")", grammar::Syntax::lark);
+  ASSERT_TRUE(rules) << rules.error().message;
+  for (const bool closes : {false, true}) {
+    for (const bool speculation : {false, true}) {
+      for (const bool logprobs : {false, true}) {
+        Scheduler::Options options = kDefaults;
+        options.speculation = speculation;
+        auto scheduler = make({.spoil_logits =
+                                   [](const Tokens& tokens, std::vector<float>& logits) {
+                                     logits[tokens.back() == 'a' ? 'b' : 'a'] = 20.0F;
+                                   }},
+                              options);
+        GenerateRequest request = greedy({1, 2}, 600);
+        request.grammar = grammar_of(*rules, tokenizer());
+        request.closes_loops = closes;
+        request.logprobs = logprobs;
+        const Started started = start(*scheduler, std::move(request));
+        const RunEnd end = end_of(started);
+        EXPECT_EQ(end.reason, closes ? FinishReason::stop : FinishReason::length);
+        EXPECT_EQ(started.sink->text().size(), closes ? 203U : 600U);
+        EXPECT_EQ(started.sink->text().ends_with("ab>!"), closes);
+        EXPECT_EQ(end.closed_loops, closes ? 1U : 0U);
+        EXPECT_EQ(scheduler->stats().closed_loops, closes ? 1U : 0U);
+        EXPECT_TRUE(end.is_constrained);
+      }
+    }
+  }
+}
+
 TEST(Scheduler, GivesLogprobsWithBytes) {
   auto scheduler = make({}, kDefaults);
   GenerateRequest request = greedy({1}, 2);

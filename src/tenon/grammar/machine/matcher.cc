@@ -454,24 +454,67 @@ bool Matcher::spell(std::string_view bytes, std::vector<TokenId>& ids) const {
   return true;
 }
 
+bool Matcher::spell(std::span<const EndPart> parts, std::vector<TokenId>& ids) const {
+  return std::ranges::all_of(parts, [&](const EndPart& part) {
+    if (part.token) ids.push_back(*part.token);
+    return spell(part.bytes, ids);
+  });
+}
+
+Error Matcher::no_end_in(std::size_t steps) const {
+  return error_.value_or(Error{Errc::limit_exceeded, "grammar: no end of the text was found in " +
+                                                         std::to_string(steps) + " steps"});
+}
+
 Expected<std::vector<TokenId>> Matcher::tokens_to_end(std::size_t most, std::size_t max_steps) {
   std::vector<TokenId> ids;
   if (finished_) return ids;
   const auto fits = [&](const EndParts& parts) {
     ids.clear();
-    const bool is_spelt = std::ranges::all_of(parts, [&](const EndPart& part) {
-      if (part.token) ids.push_back(*part.token);
-      return spell(part.bytes, ids);
-    });
-    return is_spelt && ids.size() <= most;
+    return spell(parts, ids) && ids.size() <= most;
   };
   const bool found = use([&] {
     return find_end(machine(), points_.back().state, text_, max_steps, fits).has_value();
   });
   if (found) return ids;
-  return Unexpected(
-      error_.value_or(Error{Errc::limit_exceeded, "grammar: no end of the text was found in " +
-                                                      std::to_string(max_steps) + " steps"}));
+  return Unexpected(no_end_in(max_steps));
+}
+
+Expected<std::vector<TokenId>> Matcher::tokens_towards_end(std::size_t bytes,
+                                                           std::size_t max_steps) {
+  std::vector<TokenId> ids;
+  if (finished_) return ids;
+  const auto any = [](const EndParts&) { return true; };
+  const bool found = use([&] {
+    ids.clear();
+    auto way = find_end(machine(), points_.back().state, text_, max_steps, any);
+    if (way) cut_below(bytes, *way);
+    return way && spell(*way, ids);
+  });
+  if (found) return ids;
+  return Unexpected(no_end_in(max_steps));
+}
+
+// Cuts `way`, which leads on from the present state, behind the first byte or token from where the
+// end is less than `bytes` away. The text grows meanwhile, and is restored.
+void Matcher::cut_below(std::size_t bytes, std::vector<EndPart>& way) {
+  Machine& in = machine();
+  const std::size_t before = text_.size();
+  StateId state = points_.back().state;
+  std::size_t parts = 0;
+  for (; parts < way.size() && in.left(state) >= bytes; ++parts) {
+    EndPart& part = way[parts];
+    if (part.token) state = in.answer(in.step_token(state, *part.token), text_);
+    std::size_t read = 0;
+    for (; read < part.bytes.size() && in.left(state) >= bytes; ++read) {
+      text_ += part.bytes[read];
+      state = in.step(state, static_cast<std::uint8_t>(part.bytes[read]));
+      if (in.has_questions(state)) state = in.answer(state, text_);
+    }
+    part.bytes.resize(read);
+  }
+  way.resize(parts);
+  text_.resize(before);
 }
 
 }  // namespace tenon::grammar

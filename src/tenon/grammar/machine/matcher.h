@@ -18,6 +18,8 @@
 
 namespace tenon::grammar {
 
+struct EndPart;
+
 /// Follows one text, token by token. A copy is a fork, and costs a copy of the text and 16 bytes
 /// for each of its tokens. Use it from one thread at a time; different matchers of one grammar may
 /// be used from different threads.
@@ -91,6 +93,12 @@ class Matcher {
   [[nodiscard]] Expected<std::vector<vocab::TokenId>> tokens_to_end(
       std::size_t most = std::numeric_limits<std::size_t>::max(), std::size_t max_steps = 50'000);
 
+  /// The beginning of such a way, up to the first place where bytes_to_end() is below `bytes`,
+  /// which must not be 0: an end of the value at hand, if `bytes` is what its end and all behind it
+  /// take.
+  [[nodiscard]] Expected<std::vector<vocab::TokenId>> tokens_towards_end(
+      std::size_t bytes, std::size_t max_steps = 50'000);
+
  private:
   static constexpr vocab::TokenId kBytes = -1;  // in place of a token: accept_bytes
   struct Point {
@@ -108,12 +116,15 @@ class Matcher {
   Machine& machine() { return *grammar_->run_->machine; }
   StateId next(StateId from, vocab::TokenId token, std::string_view text, std::size_t before);
   bool advance(vocab::TokenId token, std::string_view bytes);
+  void cut_below(std::size_t bytes, std::vector<EndPart>& way);
   Expected<std::size_t> fill_nodes(const DraftTree& tree, std::span<const std::int32_t> order,
                                    std::span<std::uint32_t> masks, std::size_t row_words);
   std::string find_forced(std::size_t max_bytes, StateId& state);
   bool find_forced_by_asking(StateId& state);
   bool may_extend(std::string_view bytes, StateId state);
   bool spell(std::string_view bytes, std::vector<vocab::TokenId>& ids) const;
+  bool spell(std::span<const EndPart> parts, std::vector<vocab::TokenId>& ids) const;
+  [[nodiscard]] Error no_end_in(std::size_t steps) const;
 
   std::shared_ptr<Grammar> grammar_;
   std::uint64_t epoch_ = 0;    // of the grammar's machine to which the states belong

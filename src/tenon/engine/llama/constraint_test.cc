@@ -1,0 +1,226 @@
+#include "tenon/engine/llama/constraint.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+#include "tenon/engine/grammar_for_test.h"
+#include "tenon/engine/llama/loop_detector.h"
+#include "tenon/grammar/machine/token_set.h"
+#include "tenon/vocab/byte_tokenizer.h"
+
+namespace tenon::engine {
+namespace {
+
+const vocab::ByteTokenizer& bytes() {
+  static const vocab::ByteTokenizer tokenizer({"<eos>"}, {.eos = "<eos>"});
+  return tokenizer;
+}
+
+std::shared_ptr<grammar::Grammar> grammar_of_lark(const std::string& source) {
+  return grammar_of(*grammar::read_rules(source, grammar::Syntax::lark), bytes());
+}
+
+/// Values of a schema, without white space.
+std::shared_ptr<grammar::Grammar> values_of(std::string schema) {
+  schema.insert(1, R"("x-guidance": {"whitespace_flexible": false}, )");
+  return grammar_of_lark("start: %json " + schema);
+}
+
+/// Writes `begin`, then `loop` again and again; after one of the texts of `then`, what follows it.
+struct LoopingModel {
+  std::string begin;
+  std::string loop;
+  std::vector<std::pair<std::string, char>> then;
+
+  [[nodiscard]] char after(std::string_view text) const {
+    for (const auto& [end, next] : then) {
+      if (text.ends_with(end)) return next;
+    }
+    if (text.size() < begin.size()) return begin[text.size()];
+    return loop[(text.size() - begin.size()) % loop.size()];
+  }
+};
+
+struct Answer {
+  std::string text;
+  bool is_complete = false;
+  std::uint32_t closed = 0;
+};
+
+/// The answer of a model that takes what it wants or else the least byte of the mask.
+Answer answer_of(const std::shared_ptr<grammar::Grammar>& grammar, const LoopingModel& model,
+                 std::size_t most, Constraint::Options options = {.closes_loops = true}) {
+  Constraint constraint(grammar, bytes(), options);
+  Answer answer;
+  std::vector<TokenId> forced;
+  const auto add = [&](TokenId id) { answer.text += bytes().bytes(id); };
+  while (true) {
+    constraint.take_forced(forced, most - answer.text.size());
+    for (const TokenId id : forced) add(id);
+    answer.is_complete = constraint.is_complete();
+    if (answer.is_complete || answer.text.size() >= most) break;
+    constraint.prepare_mask();
+    const auto mask = constraint.mask();
+    const auto is_allowed = [&](TokenId id) {
+      const auto bit = static_cast<std::uint32_t>(id);
+      return (mask[bit / 32] >> bit % 32 & 1U) != 0;
+    };
+    TokenId chosen = static_cast<unsigned char>(model.after(answer.text));
+    for (TokenId id = 0; !is_allowed(chosen); ++id) chosen = id;
+    const std::optional<TokenId> next = constraint.next(chosen, most - answer.text.size());
+    if (!next || bytes().ends_generation(*next)) break;
+    EXPECT_TRUE(is_allowed(*next)) << answer.text << " and " << *next;
+    add(*next);
+    constraint.accept(*next);
+  }
+  EXPECT_FALSE(constraint.is_free());
+  answer.closed = constraint.closed_loops();
+  return answer;
+}
+
+std::string times(std::size_t count, std::string_view text) {
+  std::string all;
+  for (; count > 0; --count) all += text;
+  return all;
+}
+
+constexpr const char* kPerson = R"({"type": "object", "properties": {"a": {"type": "string"},
+  "b": {"type": "integer"}}, "required": ["a", "b"], "additionalProperties": false})";
+constexpr const char* kRows = R"({"type": "array", "items": {"type": "object",
+  "properties": {"n": {"type": "string"}, "m": {"type": "integer"}}, "required": ["n", "m"],
+  "additionalProperties": false}})";
+constexpr const char* kTexts = R"({"type": "array", "items": {"type": "string"}})";
+
+TEST(Constraint, ClosesWhatRepeatsItself) {
+  struct Row {
+    const char* name;
+    std::shared_ptr<grammar::Grammar> grammar;
+    LoopingModel model;
+    std::string text;
+    std::uint32_t closed = 1;
+  };
+  const std::string row = R"({"n":"x","m":1},)";
+  const Row rows[] = {
+      {"AStringAndThenTheModelGoesOn",
+       values_of(kPerson),
+       {R"({"a":")", "so ", {{"\"b\":", '7'}, {"\"b\":7", '}'}}},
+       R"({"a":")" + times(66, "so ") + R"(so","b":7})"},
+      {"OneByte",
+       values_of(kPerson),
+       {R"({"a":")", " ", {{"\"b\":", '7'}, {"\"b\":7", '}'}}},
+       R"({"a":")" + times(200, " ") + R"(","b":7})"},
+      {"CharactersAreWhole",
+       values_of(kPerson),
+       {R"({"a":")", "\xc3\xa9", {{"\"b\":", '7'}, {"\"b\":7", '}'}}},
+       R"({"a":")" + times(100, "\xc3\xa9") + R"(","b":7})"},
+      {"EscapesAreWhole",
+       values_of(kPerson),
+       {R"({"a":")", "\\n", {{"\"b\":", '7'}, {"\"b\":7", '}'}}},
+       R"({"a":")" + times(100, "\\n") + R"(","b":7})"},
+      {"AnArrayBehindAWholeItem",
+       values_of(kRows),
+       {"[", row, {}},
+       "[" + times(12, row) + R"({"n":"x","m":1}])"},
+      {"AStringWithinAnArray",
+       values_of(kTexts),
+       {"[\"", "ab", {{"b\"", ']'}}},
+       "[\"" + times(100, "ab") + "\"]"},
+      {"TheFourthEndsTheAnswer",
+       values_of(kTexts),
+       {"[\"", "a", {{"a\"", ','}}},
+       "[\"" + times(200, "a") + "\",\"" + times(200, "a") + "\",\"" + times(200, "a") + "\",\"" +
+           times(200, "a") + "\"]",
+       4},
+      {"WhatGrowsWithEachRound",
+       grammar_of_lark("start: \"[\" start* \"]\""),
+       {"", "[", {}},
+       times(200, "[") + times(200, "]")},
+      {"ReasoningBeforeAnAnswer",
+       grammar_of_lark("start: /[^<]*/ \"</think>\" /[0-9]+!/"),
+       {"", "Wait. ", {{"</think>", '7'}, {"7", '!'}}},
+       times(33, "Wait. ") + "Wa</think>7!"},
+      {"AnEndThatTheLoopCouldCover",
+       grammar_of_lark("start: /[a-zA-Z ]*END\\?/ \"!\""),
+       {"", "so ", {}},
+       times(66, "so ") + "soEND?!"},
+  };
+  for (const Row& row : rows) {
+    const Answer answer = answer_of(row.grammar, row.model, 4000);
+    EXPECT_TRUE(answer.is_complete) << row.name << ": " << answer.text;
+    EXPECT_TRUE(holds(row.grammar, answer.text)) << row.name << ": " << answer.text;
+    EXPECT_EQ(answer.closed, row.closed) << row.name << ": " << answer.text;
+    EXPECT_EQ(answer.text, row.text) << row.name;
+    const Answer without = answer_of(row.grammar, row.model, 4000, {});
+    EXPECT_FALSE(without.is_complete) << row.name;
+    EXPECT_EQ(without.closed, 0U) << row.name;
+    // It has no part in what comes before.
+    const std::size_t same = row.model.begin.size() + LoopDetector::kLeastTokens - 1;
+    EXPECT_EQ(answer.text.substr(0, same), without.text.substr(0, same)) << row.name;
+  }
+}
+
+TEST(Constraint, LeavesAloneWhatIsNoLoopOrMayEnd) {
+  struct Row {
+    const char* name;
+    std::shared_ptr<grammar::Grammar> grammar;
+    LoopingModel model;
+    bool is_complete;
+  };
+  std::string numbers;
+  for (int i = 0; i < 400; ++i) numbers += std::to_string(i) + ",";
+  const Row rows[] = {
+      {"TextThatMayEnd", grammar_of_lark("start: /(.|\\n)*/"), {"", "so ", {}}, false},
+      {"LinesEachOfWhichMayBeTheLast",
+       grammar_of_lark("start: (/[a-z ]+;/)+"),
+       {"", "so so;", {}},
+       false},
+      {"ALongPeriod",
+       values_of(kTexts),
+       {"[\"", "a man a plan a canal and then some more of the very same old story again", {}},
+       false},
+      {"ASeriesThatGrows",
+       values_of(R"({"type": "array", "items": {"type": "integer"}})"),
+       {"[", numbers, {}},
+       false},
+      {"ItemsThatTheSchemaDemands",
+       values_of(R"({"type": "array", "items": {"type": "integer"}, "minItems": 500,
+                     "maxItems": 500})"),
+       {"[", "1,", {}},
+       true},
+  };
+  for (const Row& row : rows) {
+    const Answer answer = answer_of(row.grammar, row.model, 1200);
+    EXPECT_EQ(answer.closed, 0U) << row.name;
+    EXPECT_EQ(answer.is_complete, row.is_complete) << row.name << ": " << answer.text;
+    EXPECT_EQ(answer.text, answer_of(row.grammar, row.model, 1200, {}).text) << row.name;
+  }
+}
+
+// Loops of every length, beside answers that come to their end in time and others.
+TEST(Constraint, EveryLoopUpToTheLongestEnds) {
+  const auto texts = values_of(kTexts);
+  const std::string_view letters =
+      "it was the best of times, it was the worst of times; it was wise";
+  ASSERT_EQ(letters.size(), LoopDetector::kLongestPeriod);
+  for (std::size_t period = 1; period <= letters.size(); ++period) {
+    for (const bool ends_whole : {false, true}) {
+      const Answer answer = answer_of(texts, {"[\"", std::string(letters.substr(0, period)), {}},
+                                      4000, {.ends_whole = ends_whole, .closes_loops = true});
+      EXPECT_TRUE(answer.is_complete) << period;
+      EXPECT_TRUE(holds(texts, answer.text)) << answer.text;
+      EXPECT_GE(answer.closed, 1U) << period;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace tenon::engine
