@@ -1,6 +1,8 @@
 #include "tenon/regex/dfa.h"
 
 #include <algorithm>
+#include <functional>
+#include <queue>
 #include <utility>
 
 #include "tenon/regex/common_characters.h"
@@ -65,7 +67,11 @@ bool Dfa::is_known_live(State state) {
   return info.life == Life::live;
 }
 
-// A breadth-first search, which finds a shortest way to a state that is known to be live.
+// A search along the shortest ways, as far as expressions tell how long they are (P. Hart,
+// N. Nilsson, B. Raphael, A formal basis for the heuristic determination of minimum cost paths,
+// 1968). Breadth first, a letter of any script would be followed to hundreds of states for each
+// byte of a text: four times `head body` with `head[lazy]: ANY "<do>"` in Lark took 268 ms to
+// compile and takes 6 ms (Llama-3, 2 busy cores, 2026-11-30).
 Expected<bool> Dfa::is_live(State state) {
   if (is_known_live(state)) return true;
   if (states_[state].life == Life::dead) return false;
@@ -74,10 +80,22 @@ Expected<bool> Dfa::is_live(State state) {
     State state;
     std::size_t from;        // index in visits
     std::size_t byte_class;  // the class that led here from there
+    std::uint64_t bytes;     // so many led here
   };
-  std::vector<Visit> visits{{state, 0, 0}};
-  states_[state].search = ++searches_;
-  for (std::size_t i = 0; i < visits.size(); ++i) {
+  std::vector<Visit> visits;
+  using Open = std::pair<std::uint64_t, std::size_t>;  // all bytes to an end; index in visits
+  std::priority_queue<Open, std::vector<Open>, std::greater<>> open;
+  const auto meet = [&](const Visit& visit) {
+    states_[visit.state].search = searches_;
+    const std::uint64_t left = exprs_->least_bytes(states_[visit.state].language);
+    open.emplace(visit.bytes + left, visits.size());
+    visits.push_back(visit);
+  };
+  ++searches_;
+  meet({state, 0, 0, 0});
+  while (!open.empty()) {
+    const std::size_t i = open.top().second;
+    open.pop();
     for (std::size_t c = 0; c < class_count_; ++c) {
       const State next = step_class(visits[i].state, c);
       if (next == kFailed) return Unexpected(exprs_->status().error());
@@ -91,8 +109,7 @@ Expected<bool> Dfa::is_live(State state) {
         return true;
       }
       if (states_[next].life == Life::dead || states_[next].search == searches_) continue;
-      states_[next].search = searches_;
-      visits.push_back({next, i, c});
+      meet({next, i, c, visits[i].bytes + 1});
     }
   }
   // The search has seen all that `state` leads to, and nothing of it accepts.

@@ -145,6 +145,19 @@ TEST(Dfa, NeedsNoSearchForAnEndBehindACharacter) {
 }
 
 // The tails of many equal parts are joined to the end of the sequence, once for all bytes.
+// A letter of any script has some 200 classes of bytes and as many states behind its first byte.
+// The search goes towards the end and not through all of them.
+TEST(Dfa, FindsAnEndPastLettersOfManyScriptsInFewSteps) {
+  ExprSet exprs(kDfaRoomy);
+  const Expr word = exprs.both(whole(exprs, "\\p{L}+"), exprs.complement(whole(exprs, "if|else")));
+  const Expr words = exprs.concat(word, whole(exprs, "(?:, ?\\p{L}+)*do."));
+  const Expr begun = exprs.concat(whole(exprs, "[^]*<do>"), exprs.concat(word, ExprSet::kAnything));
+  const Expr language = exprs.both(words, exprs.complement(begun));
+  exprs.set_limits({.max_steps = 20'000, .max_bytes = 64 << 20});
+  Dfa dfa(exprs, language);
+  EXPECT_EQ(dfa.is_live(Dfa::kStart), true);
+}
+
 TEST(Dfa, ReadsASequenceOfManyEqualPartsInFewSteps) {
   std::string pattern = "^";
   for (int i = 0; i < 100; ++i) pattern += "\\w{1,8}\\s?";
