@@ -12,6 +12,7 @@
 
 #include "tenon/base/long_for_test.h"
 #include "tenon/base/sanitizers_for_test.h"
+#include "tenon/grammar/json/shapes.h"
 #include "tenon/grammar/machine/matcher.h"
 #include "tenon/json/value.h"
 
@@ -670,6 +671,37 @@ TEST(Json, ProductsOfUnionsBeginOnlyWhatIsLeft) {
 }
 
 // Each item excludes one more text from a list: that is not compared text by text.
+TEST(Json, UnionsHaveNoShapeThatAnotherCovers) {
+  struct Row {
+    const char* name;
+    const char* schema;
+    std::size_t numbers;
+    std::size_t objects;
+  };
+  const Row rows[] = {
+      {"StepsOfSteps",
+       R"({"type": "number", "not": {"allOf": [{"multipleOf": 0.01, "maximum": 5},
+           {"multipleOf": 0.5, "maximum": 7}, {"multipleOf": 2, "maximum": 9}]}})",
+       2, 0},
+      {"OneOf",
+       R"({"oneOf": [{"type": "number", "multipleOf": 0.01, "maximum": 15},
+           {"type": "number", "multipleOf": 0.02, "maximum": 7}, {"pattern": "a"}]})",
+       2, 1},
+      {"Objects",
+       R"({"type": "object", "anyOf": [{"required": ["a", "b"]}, {"required": ["b"]},
+           {"required": ["b", "c"]}, {"required": ["a"], "minProperties": 3}]})",
+       0, 2},
+  };
+  for (const Row& row : rows) {
+    const auto schema = schema::Schema::compile(*json::parse(row.schema), {});
+    ASSERT_TRUE(schema) << row.name;
+    Shapes shapes(*schema, {.max_steps = 1'000'000, .max_bytes = 1U << 20U}, {});
+    const Term term = shapes.terms().node((*schema)->root());
+    EXPECT_EQ(shapes.numbers.of(term).size(), row.numbers) << row.name;
+    EXPECT_EQ(shapes.objects.of(term).size(), row.objects) << row.name;
+  }
+}
+
 TEST(Json, ManyItemsOfAListMayDiffer) {
   std::string schema = R"({"type": "array", "uniqueItems": true, "items": {"enum": [)";
   std::string text = "[";

@@ -555,7 +555,7 @@ class OneNumberScanner final : public NumberScanner {
 
   // kDead if nothing can follow.
   Base intern(const std::string& text, Written written) {
-    if (modulus_ != 0 && has_too_many_places(text)) return kDead;
+    if (modulus_ != 0 && !set_.multiples.empty() && has_too_many_places(text)) return kDead;
     // The key says what matters of a prefix, and prefixes with equal keys are one state. `shown` is
     // the text that stands for all of them in later questions; where remainders matter it is a text
     // that was read, since its digits have the remainder.
@@ -589,15 +589,26 @@ class OneNumberScanner final : public NumberScanner {
   // bounds is kept separately.
   [[nodiscard]] std::string remainder_key(const std::string& text) const {
     const Prefix p = parse(text);
-    const auto places = static_cast<std::size_t>(scale_);
+    auto places = static_cast<std::size_t>(scale_);
+    if (may_have_exponent(p)) {
+      // An exponent may make all digits count, except zeros at the end. The number is a multiple
+      // only if its last other digit comes to stand at a place of the steps, and then the remainder
+      // of these digits decides.
+      places = p.fraction.find_last_not_of('0') + 1;
+      return '#' + std::to_string(places) + "#e" + std::to_string(remainder(p, places));
+    }
+    // With digits other than zero at further places, it is no multiple.
+    if (has_too_many_places(text)) return "#no";
+    return '#' + std::to_string(std::min(p.fraction.size(), places + 1)) + '#' +
+           std::to_string(remainder(p, places));
+  }
+  [[nodiscard]] std::uint64_t remainder(const Prefix& p, std::size_t places) const {
     std::uint64_t rest = 0;
     for (const std::string_view digits : {p.whole, p.fraction.substr(0, places)}) {
       for (const char digit : digits)
         rest = (rest * 10 + static_cast<unsigned>(digit - '0')) % modulus_;
     }
-    // Only zeros can be at further places.
-    return '#' + std::to_string(std::min(p.fraction.size(), places + 1)) + '#' +
-           std::to_string(rest);
+    return rest;
   }
 
   void prepare() {
@@ -607,9 +618,7 @@ class OneNumberScanner final : public NumberScanner {
     for (const std::vector<std::string>* list : {&set_.multiples, &set_.no_multiples}) {
       for (const std::string& m : *list) scale_ = std::max(scale_, -decimal_of(m).exponent);
     }
-    // Without a step, every digit decides whether a number is a multiple.
-    if (set_.multiples.empty() && !set_.no_multiples.empty()) merges_ = false;
-    if (set_.multiples.empty() || set_.values) return;
+    if (set_.values) return;
     step_ = 1;
     for (const std::string& m : set_.multiples) {
       step_ = boost::multiprecision::lcm(step_, units(decimal_of(m), scale_, false));
@@ -617,7 +626,7 @@ class OneNumberScanner final : public NumberScanner {
     for (const std::string& m : set_.no_multiples) {
       no_steps_.push_back(units(decimal_of(m), scale_, false));
       // Every multiple of the step is one of these, too.
-      if (step_ % no_steps_.back() == 0) is_empty_ = true;
+      if (!set_.multiples.empty() && step_ % no_steps_.back() == 0) is_empty_ = true;
     }
     step_power_ = static_cast<std::int64_t>(step_.str().size()) - 1 - scale_;
     prepare_modulus();
@@ -788,7 +797,7 @@ class OneNumberScanner final : public NumberScanner {
     std::string result = (p.negative ? "-" : "") + digits.substr(0, whole);
     if (has_point) result += '.';
     if (!p.fraction.empty()) result += digits.size() > whole ? digits.substr(whole) : "0";
-    if (breakpoints_.empty() && p.part == Part::exponent) {
+    if (breakpoints_.empty() && modulus_ == 0 && p.part == Part::exponent) {
       return result + "e-" + std::string(p.exponent.size(), '1');
     }
     return result + exponent;
@@ -1196,6 +1205,23 @@ Status check_steps(const NumberSet& set) {
   return {};
 }
 
+bool is_implied_step(const std::string& step, const std::string& of) {
+  return step == of || is_multiple(decimal_of(of), step);
+}
+
+void drop_implied_steps(NumberSet& set) {
+  std::vector<std::string> kept;
+  for (std::string& step : set.no_multiples) {
+    const auto follows_from = [&](const std::string& other) {
+      return is_implied_step(other, step);
+    };
+    if (std::ranges::any_of(kept, follows_from)) continue;
+    std::erase_if(kept, [&](const std::string& other) { return is_implied_step(step, other); });
+    kept.push_back(std::move(step));
+  }
+  set.no_multiples = std::move(kept);
+}
+
 // The exact count without no_multiples, and no less with them. Nothing: there are endlessly many,
 // or too many to count.
 std::optional<std::uint64_t> most_values(const NumberSet& set) {
@@ -1258,6 +1284,10 @@ SomeNumbers some_numbers(const NumberSet& set, std::size_t most) {
   if (!is_stepped) {
     for (const auto& bound : {set.minimum, set.maximum}) {
       if (bound) scale = std::max(scale, -decimal_of(bound->value).exponent);
+    }
+    // With one place more than they have, most numbers are no multiples.
+    for (const std::string& m : set.no_multiples) {
+      scale = std::max(scale, 1 - decimal_of(m).exponent);
     }
   }
   std::size_t all_tried = 0;

@@ -44,6 +44,11 @@ struct NumberSet {
 /// Fails with limit_exceeded if the common multiple is too large, or the list of forbidden ones.
 [[nodiscard]] Status check_steps(const NumberSet& set);
 
+/// Whether each multiple of `of` is one of `step`; false also if that takes long to find out.
+[[nodiscard]] bool is_implied_step(const std::string& step, const std::string& of);
+/// Leaves out the `no_multiples` that follow from others, as 2 does from 0.5.
+void drop_implied_steps(NumberSet& set);
+
 /// An upper bound on the size of the set, if it is small.
 [[nodiscard]] std::optional<std::uint64_t> most_values(const NumberSet& set);
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -228,6 +229,11 @@ TEST(NumberScanner, SharedStatesAcceptWhatTheSetContains) {
       {.minimum = Bound{"-7"}, .multiples = {"1"}, .excluded = {"3", "30", "33", "4.0"}},
       {.minimum = Bound{"0.05"}, .maximum = Bound{"0.5"}, .excluded = {"0.25"}},
       {.maximum = Bound{"1e3"}, .excluded = {"12.5", "125", "1.25e-1"}},
+      {.no_multiples = {"1"}},
+      {.no_multiples = {"0.25"}},
+      {.minimum = Bound{"0.05"}, .maximum = Bound{"500", true}, .no_multiples = {"0.25", "0.7"}},
+      {.minimum = Bound{"-3"}, .no_multiples = {"12.5"}, .excluded = {"0.249", "7", "3e2"}},
+      {.maximum = Bound{"40"}, .no_multiples = {"30", "0.003"}},
   };
   std::vector<std::string> numbers;
   for (const std::string sign : {"", "-"}) {
@@ -377,6 +383,58 @@ TEST(NumberScanner, OneNumberLessCostsTheSameHoweverManyAreTaken) {
     const std::size_t before = scanner->memory_bytes();
     take(1100, 3000);
     EXPECT_LT(scanner->memory_bytes() - before, std::size_t{1900} * 8 * 1024);
+  }
+}
+
+// What is left of a prefix is its remainder by the steps, so a thousand prefixes have few states.
+TEST(NumberScanner, PrefixesShareStatesWhereMultiplesAreForbidden) {
+  const std::vector<NumberSet> sets{
+      {.no_multiples = {"1"}},
+      {.minimum = Bound{"7.5", true}, .no_multiples = {"0.25", "0.01"}},
+      {.multiples = {"0.25"}, .no_multiples = {"0.5"}},
+  };
+  for (const NumberSet& set : sets) {
+    const auto scanner = make_number_scanner(set);
+    for (const std::string first : {"", "5", "1", "9.0", "123."}) {
+      std::set<Scanner::State> states;
+      for (int number = 100; number < 1000; ++number) {
+        Scanner::State state = scanner->start();
+        for (const char symbol : first + std::to_string(number)) {
+          if (state != Scanner::kDead) {
+            state = scanner->step(state, static_cast<std::uint8_t>(symbol));
+          }
+        }
+        states.insert(state);
+      }
+      EXPECT_LT(states.size(), 110) << first;
+    }
+  }
+}
+
+TEST(NumberScanner, SomeNumbersAreSoonFoundBesideMultiples) {
+  for (const std::string step : {"1", "0.02", "0.0025", "1e-9", "3e5"}) {
+    const SomeNumbers found = some_numbers({.minimum = Bound{"1"}, .no_multiples = {step}}, 64);
+    EXPECT_EQ(found.numbers.size(), 64) << step;
+    EXPECT_LT(found.tried, 200) << step;
+  }
+}
+
+TEST(NumberScanner, StepsThatFollowFromOthersAreLeftOut) {
+  struct Row {
+    std::vector<std::string> steps;
+    std::vector<std::string> left;
+  };
+  const Row rows[] = {
+      {{}, {}},
+      {{"0.01", "0.0025", "0.02"}, {"0.0025"}},
+      {{"2", "3", "6"}, {"2", "3"}},
+      {{"0.50", "5e-1"}, {"0.50"}},
+      {{"0.3", "7", "65536"}, {"0.3", "7", "65536"}},
+  };
+  for (const Row& row : rows) {
+    NumberSet set{.no_multiples = row.steps};
+    drop_implied_steps(set);
+    EXPECT_EQ(set.no_multiples, row.left);
   }
 }
 

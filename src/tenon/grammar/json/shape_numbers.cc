@@ -178,6 +178,11 @@ std::optional<NumberShape> NumberShapes::meet(const NumberShape& a, const Number
   tighter(result.set.maximum, b.set.maximum, false);
   merge_sorted(result.set.multiples, b.set.multiples);
   merge_sorted(result.set.no_multiples, b.set.no_multiples);
+  if (result.set.no_multiples.size() > 1) {
+    const std::size_t steps = result.set.no_multiples.size();
+    if (!work_.spend(kStepsPerNumber * steps * steps)) return std::nullopt;
+    drop_implied_steps(result.set);
+  }
   merge_sorted(result.set.excluded, b.set.excluded);
   result.set.integers_are_spelled |= b.set.integers_are_spelled;
   result.needs_check |= b.needs_check;
@@ -275,9 +280,18 @@ bool NumberShapes::covers(const NumberShape& a, const NumberShape& b) {
     if (order == 0) return of_b->exclusive || !of_a->exclusive;
     return (order > 0) == is_minimum;
   };
+  // The steps of `b` are finer or coarser ones.
+  const auto has_multiple = [&](const std::string& step) {
+    return std::ranges::any_of(
+        b.set.multiples, [&](const std::string& of_b) { return is_implied_step(step, of_b); });
+  };
+  const auto has_divisor = [&](const std::string& step) {
+    return std::ranges::any_of(
+        b.set.no_multiples, [&](const std::string& of_b) { return is_implied_step(of_b, step); });
+  };
   return holds(a.set.minimum, b.set.minimum, true) && holds(a.set.maximum, b.set.maximum, false) &&
-         are_among(a.set.multiples, b.set.multiples) &&
-         are_among(a.set.no_multiples, b.set.no_multiples) &&
+         std::ranges::all_of(a.set.multiples, has_multiple) &&
+         std::ranges::all_of(a.set.no_multiples, has_divisor) &&
          are_among(a.set.excluded, b.set.excluded);
 }
 

@@ -53,7 +53,7 @@ const std::vector<typename Rules::Shape>& TermShapes<Rules>::of(Term term) {
   const Alternatives& found = alternatives(term);
   std::vector<Shape> shapes;
   if (found) {
-    for (const Shape& shape : *found) {
+    for (const Shape& shape : uncovered(*found)) {
       if (shapes_.is_satisfiable(shape)) shapes.push_back(shape);
     }
   } else {
@@ -235,15 +235,25 @@ void TermShapes<Rules>::tidy(std::vector<Shape>& shapes) {
   rules_.list_few(shapes);
   rules_.unite(shapes);
   std::vector<Shape> kept;
-  for (Shape& shape : shapes) {
-    if (!shapes_.spend(1 + kept.size())) return;
-    const auto covers_it = [&](const Shape& other) { return Rules::covers(other, shape); };
-    if (std::ranges::any_of(kept, covers_it)) continue;
+  for (Shape& shape : uncovered(std::move(shapes))) {
     if (shapes_.work.may_test() && is_surely_impossible(shape)) continue;
-    std::erase_if(kept, [&](const Shape& other) { return Rules::covers(shape, other); });
     kept.push_back(std::move(shape));
   }
   shapes = std::move(kept);
+}
+
+// A union without the shapes that another one covers.
+template <class Rules>
+std::vector<typename Rules::Shape> TermShapes<Rules>::uncovered(std::vector<Shape> shapes) {
+  std::vector<Shape> kept;
+  for (Shape& shape : shapes) {
+    if (!shapes_.spend(1 + kept.size())) break;
+    const auto covers_it = [&](const Shape& other) { return Rules::covers(other, shape); };
+    if (std::ranges::any_of(kept, covers_it)) continue;
+    std::erase_if(kept, [&](const Shape& other) { return Rules::covers(shape, other); });
+    kept.push_back(std::move(shape));
+  }
+  return kept;
 }
 
 // Removes all excluded values from `parts` at once, because items that must differ from earlier

@@ -65,6 +65,7 @@ class TermShapes {
   Alternatives conjunction(const std::vector<Part>& parts);
   Alternatives product(const std::vector<Part>& order, bool is_tidied, bool& is_large);
   void tidy(std::vector<Shape>& shapes);
+  std::vector<Shape> uncovered(std::vector<Shape> shapes);
   bool is_negative(const Part& part);
   Shape without_values(std::vector<Part>& parts);
   bool is_surely_impossible(const Shape& shape);
