@@ -237,7 +237,11 @@ def main():
 
         def command(kind):
             count = REQUESTS_OF_LITELLM if kind == "litellm" else options.requests
-            return ("requests", options.connections, count) if row == "requests" else ("run", *ROWS[row])
+            return (
+                ("requests", options.connections, count)
+                if row == "requests"
+                else ("run", *ROWS[row])
+            )
 
         rounds = {kind: [] for kind in kinds}
         for _ in range(options.rounds):  # in turn
