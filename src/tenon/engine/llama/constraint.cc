@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <exception>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
@@ -128,7 +129,7 @@ bool Constraint::is_out() {
   return false;
 }
 
-// Whether the answer goes on with a loop and is where a round of it is nearest to the end.
+// Whether the answer goes on with a loop and has come to the place where it is left.
 bool Constraint::must_leave(TokenId chosen) {
   if (!loops_.goes_on_with(chosen)) {
     exit_.reset();
@@ -139,35 +140,50 @@ bool Constraint::must_leave(TokenId chosen) {
     loops_.clear();
     return false;
   }
-  return matcher_.bytes_to_end() <= exit_->nearest || exit_->patience-- == 0;
+  return matcher_.accepted_count() >= exit_->at;
 }
 
-// Reads the last two rounds of the loop again, byte by byte, because a token may cross a place that
-// is nearer to the end than both its sides: `},{`. nullopt: the loop is not one to be left, since
-// its rounds come nearer to the end, or the answer may end within them.
+// Reads the last two rounds of the loop again, byte by byte, because a token may cross the floor:
+// `"},` ends an item, while a place before it and one behind it are within an item. nullopt: the
+// loop is not one to be left, since its rounds come nearer to the end, or the answer may end within
+// them.
 std::optional<Constraint::Exit> Constraint::find_exit() const {
+  const Tokens round = loops_.round();
   grammar::Matcher matcher = matcher_;
-  const Tokens tokens = loops_.round();
-  matcher.rollback(2 * tokens.size());
-  std::array<Exit, 2> rounds;
-  for (Exit& round : rounds) {
-    round = {.nearest = kNowhere, .floor = kNowhere, .patience = tokens.size()};
-    for (const TokenId token : tokens) {
-      std::size_t read = 0;
-      for (const char& byte : tokenizer_.is_control(token) ? "" : tokenizer_.bytes(token)) {
-        if (!matcher.accept_bytes({&byte, 1})) break;
-        round.floor = std::min(round.floor, matcher.bytes_to_end());
-        ++read;
-      }
-      matcher.rollback(read);
-      if (!matcher.accept(token)) return std::nullopt;
-      round.nearest = std::min(round.nearest, matcher.bytes_to_end());
+  matcher.rollback(2 * round.size());
+  std::vector<std::size_t> before(round.size());  // each token of the round
+  std::vector<std::size_t> within(round.size());
+  std::array<std::size_t, 2> floors{};
+  for (std::size_t& floor : floors) {
+    for (std::size_t i = 0; i < round.size(); ++i) {
+      before[i] = matcher.bytes_to_end();
+      const auto least = read_again(matcher, round[i]);
+      if (!least) return std::nullopt;
+      within[i] = *least;
     }
-    round.floor = std::min(round.floor, round.nearest);
+    floor = std::ranges::min(within);
   }
-  const auto& [before, last] = rounds;
-  if (last.floor == 0 || last.floor < before.floor) return std::nullopt;
-  return last;
+  const std::size_t floor = floors[1];
+  if (floor == 0 || floor < floors[0]) return std::nullopt;
+  // Between two tokens if there is such a place; else before the token that crosses the floor.
+  auto at = std::ranges::find(before, floor) - before.begin();
+  if (at == std::ssize(before)) at = std::ranges::find(within, floor) - within.begin();
+  return Exit{.floor = floor, .at = matcher_.accepted_count() + static_cast<std::size_t>(at)};
+}
+
+// Accepts a token of the answer once more. The bytes to the end where it is nearest, behind the
+// token or behind one of its bytes.
+std::optional<std::size_t> Constraint::read_again(grammar::Matcher& matcher, TokenId token) const {
+  std::size_t least = kNowhere;
+  std::size_t read = 0;
+  for (const char& byte : tokenizer_.is_control(token) ? "" : tokenizer_.bytes(token)) {
+    if (!matcher.accept_bytes({&byte, 1})) break;
+    least = std::min(least, matcher.bytes_to_end());
+    ++read;
+  }
+  matcher.rollback(read);
+  if (!matcher.accept(token)) return std::nullopt;
+  return std::min(least, matcher.bytes_to_end());
 }
 
 std::optional<TokenId> Constraint::in_time(TokenId chosen, std::size_t most) {

@@ -87,11 +87,10 @@ class Constraint {
  private:
   using Tokens = std::vector<TokenId>;
 
-  // How a loop is left: in bytes to the end of the answer, which one round of it comes near to.
+  // How a loop is left.
   struct Exit {
-    std::size_t nearest = 0;   // between two tokens; there it is left
-    std::size_t floor = 0;     // anywhere; only below it the answer is out of the loop
-    std::size_t patience = 0;  // so many more tokens may come before `nearest`
+    std::size_t floor = 0;  // bytes to the end where a round is nearest to it; it leads below them
+    std::size_t at = 0;     // after so many tokens of the answer
   };
 
   void go_past(TokenId token);
@@ -103,6 +102,8 @@ class Constraint {
   [[nodiscard]] bool must_leave(TokenId chosen);
   [[nodiscard]] bool is_out();
   [[nodiscard]] std::optional<Exit> find_exit() const;
+  [[nodiscard]] std::optional<std::size_t> read_again(grammar::Matcher& matcher,
+                                                      TokenId token) const;
   [[nodiscard]] std::optional<TokenId> in_time(TokenId chosen, std::size_t most);
   [[nodiscard]] bool is_far_from_end(std::size_t most);
   [[nodiscard]] std::optional<Tokens> end_within(std::size_t most, bool tries_others = false);

@@ -2,6 +2,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -16,6 +17,7 @@
 #include "tenon/engine/llama/loop_detector.h"
 #include "tenon/grammar/machine/token_set.h"
 #include "tenon/vocab/byte_tokenizer.h"
+#include "tenon/vocab/tokenizer_file.h"
 
 namespace tenon::engine {
 namespace {
@@ -202,6 +204,38 @@ TEST(Constraint, LeavesAloneWhatIsNoLoopOrMayEnd) {
     EXPECT_EQ(answer.closed, 0U) << row.name;
     EXPECT_EQ(answer.is_complete, row.is_complete) << row.name << ": " << answer.text;
     EXPECT_EQ(answer.text, answer_of(row.grammar, row.model, 1200, {}).text) << row.name;
+  }
+}
+
+// A token of a real vocabulary may end an item and go on behind it: the loop is left before it, so
+// the last item is as whole as the others.
+TEST(Constraint, NoItemIsInvented) {
+  const auto tokenizer = *vocab::load_tokenizer(std::filesystem::path(TENON_SOURCE_DIR) / "models" /
+                                                "tenon-tiny.gguf");
+  const std::string item = R"({"name": "Anna", "role": "the cook"})";
+  for (const std::string_view between : {", ", ","}) {
+    const std::string schema = R"({"x-guidance": {"whitespace_flexible": true}, "type": "array",
+      "items": {"type": "object", "required": ["name", "role"], "additionalProperties": false,
+                "properties": {"name": {"type": "string"}, "role": {"type": "string"}}}})";
+    const auto grammar = grammar_of(
+        *grammar::read_rules("start: %json " + schema, grammar::Syntax::lark), *tokenizer);
+    std::vector<TokenId> wanted;
+    std::string text = "[";
+    while (text.size() < 4000) text += item + std::string(between);
+    ASSERT_TRUE(tokenizer->encode(text, vocab::Controls::off, /*at_start=*/false, wanted));
+    Constraint constraint(grammar, *tokenizer, {.closes_loops = true});
+    std::string answer;
+    for (std::size_t i = 0; i < wanted.size() && !constraint.is_complete(); ++i) {
+      const std::optional<TokenId> next = constraint.next(wanted[i], wanted.size() - i);
+      ASSERT_TRUE(next);
+      answer += tokenizer->bytes(*next);
+      constraint.accept(*next);
+      if (constraint.closed_loops() > 0 && answer.ends_with(']')) break;
+    }
+    EXPECT_EQ(constraint.closed_loops(), 1U);
+    EXPECT_TRUE(answer.ends_with(item + "]")) << answer;
+    EXPECT_LT(answer.size(), 2000U);
+    EXPECT_TRUE(holds(grammar, answer)) << answer;
   }
 }
 
