@@ -42,32 +42,72 @@ def test_the_example_of_the_docs(server):
     assert answers[1]["choice"] == best["value"]
 
 
-# Options of several tokens, of which one begins with another: the probability is that of all tokens up to the turn's end.
-def test_probabilities_are_those_of_the_tokens(server):
-    [answer] = ask(server, {"input": INPUT, "questions": [CHOICE]})["answers"]
-    prompt = (
-        INPUT
-        + "\n\nWho should answer?\nAnswer with one of these and nothing else:\n- billing\n- bill\n- technical support"
-    )
+def spellings(server, text, known):
+    """All ways to write `text` in tokens."""
+    if not text:
+        yield []
+    for size in range(1, len(text) + 1):
+        part = text[:size]
+        if part not in known:
+            body = {"model": "tenon-tiny", "content": part}
+            known[part] = requests.post(server.url + "/tokenize", json=body, timeout=60).json()[
+                "tokens"
+            ]
+        if len(known[part]) == 1:
+            for rest in spellings(server, text[size:], known):
+                yield known[part] + rest
+
+
+def likelihood(server, prompt, tokens):
+    """How likely the model writes these tokens and ends its turn: each is forced by its number."""
+    body = {
+        "model": "tenon-tiny",
+        "messages": [{"role": "user", "content": prompt}],
+        "temperature": 0,
+        "logprobs": True,
+        "guided_grammar": "start: " + " ".join(f"<[{token}]>" for token in tokens),
+        "tenon": {"tokens": True},
+    }
+    answer = requests.post(server.url + "/v1/chat/completions", json=body, timeout=60).json()
+    told = answer["tenon"]["tokens"]
+    assert told["token_ids"][:-1] == tokens
+    return math.exp(sum(told["logprobs"]))
+
+
+# Brute force: every text of the question's language, in every way to write it in tokens.
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("yes", "no"),
+        ("yes", "no", "maybe"),
+        ("refund", "ref", "refuse"),
+        ("billing", "bill"),
+        ("1", "12", "123", "2"),
+    ],
+    ids="-".join,
+)
+def test_probabilities_equal_brute_force(server, options):
+    instructions = "Should we pay back?"
+    question = {
+        "type": "choice",
+        "instructions": instructions,
+        "choices": [{"value": option} for option in options],
+    }
+    prompt = f"{INPUT}\n\n{instructions}\nAnswer with one of these and nothing else:"
+    prompt += "".join(f"\n- {option}" for option in options)
+    known = {}
     likely = {}
-    for option in ("billing", "bill", "technical support"):
-        body = {
-            "model": "tenon-tiny",
-            "messages": [{"role": "user", "content": prompt}],
-            "temperature": 0,
-            "logprobs": True,
-            "guided_choice": [option],
-            "tenon": {"tokens": True},
-        }
-        whole = requests.post(server.url + "/v1/chat/completions", json=body, timeout=60).json()
-        assert whole["choices"][0]["message"]["content"] == option
-        assert len(whole["tenon"]["tokens"]["token_ids"]) == whole["usage"]["completion_tokens"] > 1
-        likely[option] = math.exp(sum(whole["tenon"]["tokens"]["logprobs"]))
-    total = sum(likely.values())
-    for each in answer["probabilities"]:
-        assert math.isclose(
-            each["probability"], likely[each["value"]] / total, rel_tol=1e-2, abs_tol=1e-6
-        )
+    for option in options:
+        ways = list(spellings(server, option, known))
+        assert ways
+        likely[option] = sum(likelihood(server, prompt, tokens) for tokens in ways)
+    told = ask(server, {"input": INPUT, "questions": [question]})
+    mass = told["tenon"]["option_mass"][0]
+    # In logarithms, since the options are unlikely and what is computed together changes the last digits.
+    assert math.isclose(math.log(mass), math.log(sum(likely.values())), rel_tol=1e-2)
+    for each in told["answers"][0]["probabilities"]:
+        likelihood_told = math.log(each["probability"] * mass)
+        assert math.isclose(likelihood_told, math.log(likely[each["value"]]), rel_tol=1e-2)
 
 
 def test_both_forms_agree(server):

@@ -26,7 +26,7 @@ void answer_decisions(ServiceParts& parts, Call& call, chat::Model& model,
                .code = "unsupported_parameter"});
   }
   auto encoder = std::make_unique<DecisionEncoder>(request);
-  std::vector<message::ChatRequest> requests = requests_of(request);
+  std::vector<message::ChatRequest> requests = requests_of(request, model.engine()->tokenizer());
   const auto choices = static_cast<unsigned>(requests.size());
   parts.answers.start(call, model,
                       {.encoder = std::move(encoder),

@@ -13,11 +13,10 @@
 // Both forms are decoded into the same DecisionQuestions: DecisionDecoder has a handler for each
 // field, and branches on the form only where names differ. requests_of() then asks the model once
 // for each option of each question. Such a request has the question as its prompt and a grammar
-// that allows the option alone, so the mask forces its tokens, and their log probabilities say how
-// likely the model would have written them, with the token that ends the turn
-// (ChatRequest::tells_tokens). All of them are choices of one ChatAnswer. DecisionEncoder::keep()
-// adds up the log probabilities of a choice, and whole() divides each option's probability by the
-// sum over its question.
+// that allows the option's tokens alone, and their log probabilities say how likely the model would
+// have written them, with the token that ends the turn (ChatRequest::tells_tokens). All of them are
+// choices of one ChatAnswer. DecisionEncoder::keep() adds up the log probabilities of a choice, and
+// whole() divides each option's probability by the sum over its question.
 
 namespace tenon::api {
 namespace {
@@ -406,6 +405,24 @@ json::Object system_one_answer(const DecisionQuestion& question,
   return out;
 }
 
+// The tokens of `text`, one after the other: models have learned texts as their tokenizers write
+// them. A model that chose among all tokens that begin the text would often take a first one after
+// which the rest is unlikely. A text that the tokenizer cannot write is left to the model.
+message::TextGrammar grammar_of(const std::string& text, const vocab::Tokenizer& tokenizer) {
+  using Syntax = message::TextGrammar::Syntax;
+  std::vector<vocab::TokenId> ids;
+  std::string written;
+  if (tokenizer.encode(text, vocab::Controls::off, /*at_start=*/false, ids)) {
+    for (const vocab::TokenId id : ids) written += tokenizer.bytes(id);
+  }
+  if (written != text) {
+    return {.syntax = Syntax::choice, .definition = json::to_string(json::Array{text})};
+  }
+  std::string tokens = "start:";
+  for (const vocab::TokenId id : ids) tokens += " <[" + std::to_string(id) + "]>";
+  return {.syntax = Syntax::lark, .definition = std::move(tokens)};
+}
+
 }  // namespace
 
 Result<DecisionRequest, ApiError> decode_decisions(const Value& body,
@@ -426,7 +443,8 @@ std::span<const FieldInfo> system_one_fields() {
   return infos_of<kSystemOneFields>();
 }
 
-std::vector<message::ChatRequest> requests_of(const DecisionRequest& request) {
+std::vector<message::ChatRequest> requests_of(const DecisionRequest& request,
+                                              const vocab::Tokenizer& tokenizer) {
   std::vector<message::ChatRequest> requests;
   for (const DecisionQuestion& question : request.questions) {
     message::ChatRequest chat = request.chat;
@@ -443,8 +461,7 @@ std::vector<message::ChatRequest> requests_of(const DecisionRequest& request) {
     chat.template_kwargs.set("enable_thinking", false);
     chat.response_format.kind = message::ResponseFormat::Kind::grammar;
     for (const DecisionOption& option : question.options) {
-      chat.response_format.grammar = {.syntax = message::TextGrammar::Syntax::choice,
-                                      .definition = json::to_string(json::Array{option.text})};
+      chat.response_format.grammar = grammar_of(option.text, tokenizer);
       requests.push_back(chat);
     }
   }

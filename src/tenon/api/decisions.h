@@ -10,6 +10,7 @@
 #include "tenon/api/request_reader.h"
 #include "tenon/json/value.h"
 #include "tenon/message/message.h"
+#include "tenon/vocab/tokenizer.h"
 
 /// Decisions: questions whose answers are one of some options, with the probability of each. The
 /// model writes nothing: each option is read by it as if it were its answer. OpenAI's form
@@ -57,9 +58,10 @@ struct DecisionRequest {
 [[nodiscard]] std::span<const FieldInfo> decision_fields();
 [[nodiscard]] std::span<const FieldInfo> system_one_fields();
 
-/// One request for each option of each question, in order: the answer can only be that option, and
-/// tells the log probability of each of its tokens.
-[[nodiscard]] std::vector<message::ChatRequest> requests_of(const DecisionRequest& request);
+/// One request for each option of each question, in order: the answer can only be that option, in
+/// the tokens that `tokenizer`, the model's, writes it with, and tells the log probability of each.
+[[nodiscard]] std::vector<message::ChatRequest> requests_of(const DecisionRequest& request,
+                                                            const vocab::Tokenizer& tokenizer);
 
 /// Writes the answers from the tokens of those requests. The probability of an option is that of
 /// all its tokens, and of the one that ends the turn, divided by the sum over the question's

@@ -8,6 +8,8 @@
 
 #include <gtest/gtest.h>
 
+#include "tenon/vocab/byte_tokenizer.h"
+
 namespace tenon::api {
 namespace {
 
@@ -35,12 +37,20 @@ constexpr std::string_view kSystemOne =
 TEST(Decisions, AskForEachOptionAlone) {
   const auto request = decoded(DecisionForm::openai, kOpenAi);
   ASSERT_TRUE(request) << request.error().message;
-  const auto asked = requests_of(*request);
+  const auto asked = requests_of(*request, vocab::ByteTokenizer());
   ASSERT_EQ(asked.size(), 7U);
   std::vector<std::string> options;
   for (const auto& one : asked) options.push_back(one.response_format.grammar.definition);
-  EXPECT_EQ(options, (std::vector<std::string>{R"(["yes"])", R"(["no"])", R"(["a"])", R"(["true"])",
-                                               R"(["none of these"])", R"(["1"])", R"(["2"])"}));
+  const auto tokens_of = [](std::string_view text) {
+    std::string tokens = "start:";
+    for (const char byte : text) tokens += " <[" + std::to_string(byte) + "]>";
+    return tokens;
+  };
+  std::vector<std::string> expected;
+  for (const auto* text : {"yes", "no", "a", "true", "none of these", "1", "2"}) {
+    expected.push_back(tokens_of(text));
+  }
+  EXPECT_EQ(options, expected);
   EXPECT_EQ(asked[0].messages[0].text(),
             "It rains.\n\nIs it wet?\nAnswer with one of these and nothing else:\n- yes\n- no");
   EXPECT_EQ(asked[5].messages[0].text(),
@@ -53,7 +63,7 @@ TEST(Decisions, AskForEachOptionAlone) {
 TEST(Decisions, ReadBothForms) {
   const auto request = decoded(DecisionForm::system_one, kSystemOne);
   ASSERT_TRUE(request) << request.error().message;
-  const auto asked = requests_of(*request);
+  const auto asked = requests_of(*request, vocab::ByteTokenizer());
   ASSERT_EQ(asked.size(), 6U);
   EXPECT_EQ(asked[0].messages[0].text(),
             "{\"weather\":\"rain\"}\n\nIs it wet?\nAnswer with one of these and nothing else:\n"
@@ -132,7 +142,7 @@ TEST(Decisions, RefuseAQuestionWithAnOptionThatWasCut) {
     const auto request = decoded(form, form == DecisionForm::openai ? kOpenAi : kSystemOne);
     ASSERT_TRUE(request);
     DecisionEncoder encoder(*request);
-    const std::size_t options = requests_of(*request).size();
+    const std::size_t options = requests_of(*request, vocab::ByteTokenizer()).size();
     for (unsigned i = 0; i < options; ++i) {
       message::Finish finish{.reason = i == 1 ? message::FinishReason::length
                                               : message::FinishReason::stop};
