@@ -144,6 +144,31 @@ def test_tokens_are_counted_as_they_are_used(claude):
     assert counted.input_tokens == usage.input_tokens + usage.cache_read_input_tokens
 
 
+def test_a_prompt_that_begins_in_another_way_is_diagnosed(claude):
+    """The first request asks for no comparison, but is remembered for the next one."""
+    body = {**ASK, "max_tokens": 8}
+    first = claude.messages.create(**body, diagnostics={"previous_message_id": None})
+    assert first.diagnostics is None and "diagnostics" in first.model_fields_set
+    assert "diagnostics" not in claude.messages.create(**body).model_fields_set
+    follows = {"previous_message_id": first.id}
+    more = [*ASK["messages"], {"role": "assistant", "content": "Sunny."},
+            {"role": "user", "content": [{"type": "text", "text": "And in Rome?", "cache_control": {"type": "ephemeral"}}]}]
+    assert claude.messages.create(**{**body, "messages": more}, diagnostics=follows).diagnostics is None
+    changes = {
+        "tools_changed": {"tools": TOOLS[:1]},
+        "system_changed": {"system": "It is 12:01."},
+        "messages_changed": {"messages": [{"role": "user", "content": "What is the weather in Rome?"}]},
+    }
+    for reason, change in changes.items():
+        told = claude.messages.create(**{**body, **change}, diagnostics=follows).diagnostics.cache_miss_reason
+        prompt = first.usage.input_tokens + first.usage.cache_read_input_tokens
+        assert told.type == reason and 0 < told.cache_missed_input_tokens <= prompt
+        with claude.messages.stream(**{**body, **change}, diagnostics=follows) as stream:
+            assert stream.get_final_message().diagnostics.cache_miss_reason == told
+    unknown = claude.messages.create(**body, diagnostics={"previous_message_id": "msg_unknown"}).diagnostics
+    assert unknown.cache_miss_reason.type == "previous_message_not_found"
+
+
 def test_old_results_are_cleared_as_asked(claude):
     said = [{"role": "user", "content": "Look."}]
     for name in ("a", "b"):

@@ -242,6 +242,7 @@ void MessagesEncoder::append_delta(Kind kind, std::string_view text, std::string
 }
 
 void MessagesEncoder::end(const message::Usage& usage, std::string& out) {
+  if (head_.ended) head_.ended(usage);
   json::Object delta{{"stop_reason", stop_reason()}, {"stop_sequence", stop_sequence()}};
   if (has_code_) delta.set("container", container());
   json::Object event{{"delta", std::move(delta)}, {"usage", messages_usage_of(usage)}};
@@ -265,6 +266,7 @@ void MessagesEncoder::keep_alive(std::string& out) {
 // The kept blocks as a message. Arguments become an object here; in a stream they are text, and the
 // client parses it.
 json::Value MessagesEncoder::whole(const message::Usage& usage) {
+  if (head_.ended) head_.ended(usage);
   json::Array content;
   for (Block& block : blocks_) {
     if (block.kind == Kind::text) {
@@ -291,14 +293,16 @@ json::Value MessagesEncoder::whole(const message::Usage& usage) {
 json::Value MessagesEncoder::message(json::Array content, const message::Usage* usage) const {
   const bool is_over = usage != nullptr;
   const message::Usage begun{.prompt_tokens = static_cast<std::uint32_t>(prompt_tokens_)};
-  return json::Object{{"id", head_.id},
-                      {"type", "message"},
-                      {"role", "assistant"},
-                      {"model", head_.model},
-                      {"content", std::move(content)},
-                      {"stop_reason", is_over ? stop_reason() : json::Value()},
-                      {"stop_sequence", is_over ? stop_sequence() : json::Value()},
-                      {"usage", messages_usage_of(is_over ? *usage : begun)}};
+  json::Object out{{"id", head_.id},
+                   {"type", "message"},
+                   {"role", "assistant"},
+                   {"model", head_.model},
+                   {"content", std::move(content)},
+                   {"stop_reason", is_over ? stop_reason() : json::Value()},
+                   {"stop_sequence", is_over ? stop_sequence() : json::Value()},
+                   {"usage", messages_usage_of(is_over ? *usage : begun)}};
+  if (head_.diagnostics) out.set("diagnostics", *head_.diagnostics);
+  return out;
 }
 
 // A pause tells the client that the answer goes on once it sends its approvals.

@@ -2,6 +2,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -26,6 +28,9 @@ struct MessageHead {
   json::Value context_management{};  ///< `{"applied_edits"}`; null: no edits were asked for.
   std::uint64_t guessed_tokens = 0;  ///< The prompt's, if not known before the answer.
   std::string code_type{};           ///< message::CodeTool::type; "": no code is run.
+  std::optional<json::Value> diagnostics{};  ///< No value: none were asked for.
+  /// Called once the answer's usage is known; empty: not called.
+  std::function<void(const message::Usage& usage)> ended{};
 };
 
 /// A message is a list of blocks, in the order in which the model wrote them: text, thinking, and

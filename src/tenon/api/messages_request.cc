@@ -74,6 +74,7 @@ class MessagesDecoder : public RequestReader {
   // For fields of which any kind of value is ignored.
   bool any(const Value&) { return true; }
   bool context_management(const Value& value);
+  bool diagnostics(const Value& value);
   bool mcp_servers(const Value& value) { return mcp_server_list(value, "mcp_servers"); }
 
  private:
@@ -138,6 +139,7 @@ constexpr auto kOwnMessagesFields = std::to_array<Field<MessagesDecoder>>({
      &MessagesDecoder::template_kwargs},
     {{"context_management", honoured, false, "#ContextManagement"},
      &MessagesDecoder::context_management},
+    {{"diagnostics", honoured}, &MessagesDecoder::diagnostics, Kind::object},
     {{"tenon", honoured, false, "#Tenon"}, &MessagesDecoder::tenon},
     {{"rlm", honoured, false, "#Rlm"}, &MessagesDecoder::rlm},
     {{"container", without_effect, false, "{}"}, &MessagesDecoder::container},
@@ -145,7 +147,6 @@ constexpr auto kOwnMessagesFields = std::to_array<Field<MessagesDecoder>>({
     {{"thread", refused}, &MessagesDecoder::thread},
     {{"billing_policy", without_effect}, nullptr, Kind::object},
     {{"cache_control", without_effect}, nullptr, Kind::object},
-    {{"diagnostics", without_effect}, nullptr, Kind::object},
     {{"fallback_credit_token", without_effect, false, "{}"}, &MessagesDecoder::any},
     {{"fallbacks", without_effect, false, "{}"}, &MessagesDecoder::any},
     {{"inference_geo", without_effect}, nullptr, Kind::string},
@@ -674,6 +675,13 @@ bool MessagesDecoder::context_management(const Value& value) {
     if (!edit(items[i], at(where, i))) return false;
   }
   return true;
+}
+
+bool MessagesDecoder::diagnostics(const Value& value) {
+  const std::string path = "diagnostics";
+  if (!kind(value, Kind::object, path) || !only(value, path, {"previous_message_id"})) return false;
+  out_.previous_id.emplace();
+  return optional_string(value, path, "previous_message_id", *out_.previous_id);
 }
 
 // Reads one edit of `context_management.edits`. Types have a date: another one may mean something

@@ -20,6 +20,9 @@ struct MessagesRequest {
   std::vector<message::Diagnostic> left_out;  ///< What was left out, each with its path.
   /// The edits of `context_management`; no value if the request has no such field.
   std::optional<std::vector<ContextEdit>> edits;
+  /// The answer with whose prompt this one is compared (`diagnostics`); "": none yet, but the next
+  /// request will name this answer. No value: no diagnosis is asked for.
+  std::optional<std::string> previous_id;
 };
 
 /// Every field that a request may have, in the order of docs/api.md.

@@ -2,11 +2,13 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 
 #include "tenon/api/context_edits.h"
 #include "tenon/api/messages_encode.h"
 #include "tenon/api/messages_request.h"
+#include "tenon/api/prompt_prints.h"
 #include "tenon/api/routes.h"
 #include "tenon/base/ids.h"
 
@@ -28,11 +30,32 @@ json::Value edit(const chat::Model& model, MessagesRequest& request) {
                                     [&](const auto& chat) { return tokens_of(model, chat); })}};
 }
 
+// Whether the prompt begins as that of an earlier answer, and if not, why. Its print is kept under
+// the id of this answer, when its tokens are known.
+void diagnose(ServiceParts& parts, const Call& call, const MessagesRequest& request,
+              MessageHead& head) {
+  if (!request.previous_id) return;
+  PromptPrint print = print_of(request.chat);
+  const std::string owner(call.key.name());
+  head.diagnostics.emplace();
+  if (!request.previous_id->empty()) {
+    if (const auto miss = parts.prints->compare(owner, *request.previous_id, print)) {
+      json::Object reason{{"type", miss->type}};
+      if (miss->tokens) reason.set("cache_missed_input_tokens", *miss->tokens);
+      head.diagnostics = json::Object{{"cache_miss_reason", std::move(reason)}};
+    }
+  }
+  head.ended = [prints = parts.prints, owner, id = head.id,
+                print = std::move(print)](const message::Usage& usage) {
+    prints->keep(owner, id, print, usage.prompt_tokens);
+  };
+}
+
 void answer_message(ServiceParts& parts, Call& call, chat::Model& model, MessagesRequest& request) {
   json::Value applied = edit(model, request);
   // An upstream that makes the prompt itself says how long it was only at the end.
   const std::uint64_t guessed = model.engine() == nullptr ? guessed_tokens(request.chat) : 0;
-  auto encoder = std::make_unique<MessagesEncoder>(MessageHead{
+  MessageHead head{
       .id = random_id("msg_"),
       .model = request.chat.model,
       .format = format_name(model),
@@ -42,7 +65,9 @@ void answer_message(ServiceParts& parts, Call& call, chat::Model& model, Message
       .context_management = std::move(applied),
       .guessed_tokens = guessed,
       .code_type = request.chat.code ? request.chat.code->type : std::string(),
-  });
+  };
+  diagnose(parts, call, request, head);
+  auto encoder = std::make_unique<MessagesEncoder>(std::move(head));
   parts.answers.start(call, model,
                       {.encoder = std::move(encoder),
                        .chat = std::move(request.chat),

@@ -16,6 +16,7 @@
 #include "tenon/api/live_answers.h"
 #include "tenon/api/metrics.h"
 #include "tenon/api/model_door.h"
+#include "tenon/api/prompt_prints.h"
 #include "tenon/api/request_reader.h"
 #include "tenon/api/seal.h"
 #include "tenon/api/service.h"
@@ -44,6 +45,7 @@ struct ServiceParts {
   const KeptResponses kept;
   KeptConversations conversations;
   const Seal seal;
+  const std::shared_ptr<PromptPrints> prints = std::make_shared<PromptPrints>();
   Background background;
   Metrics metrics;
   CallRunner runner{{.max_waiting = options.max_waiting, .time_limit = options.time_limit}};
