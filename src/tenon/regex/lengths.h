@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <vector>
 
 #include "tenon/base/expected.h"
@@ -30,16 +31,28 @@ class Lengths {
   /// The fewest characters that lead from `state`, which is live, to acceptance. The answer is
   /// kept.
   [[nodiscard]] Expected<std::uint32_t> shortest(Dfa::State state);
+  /// True: texts of any number of characters lead from `state`, which is live, to acceptance; a
+  /// short search has found a loop. False: not known.
+  [[nodiscard]] bool is_endless(Dfa::State state) { return loop_of(state).has_value(); }
 
  private:
+  // After `before` characters a state is reached to which `period` more of them lead back.
+  struct Loop {
+    Dfa::State at = Dfa::kFailed;
+    std::uint32_t before = 0;
+    std::uint32_t period = 0;
+  };
   using Sets = std::vector<std::uint64_t>;  // bit i of row k: state i accepts after k characters
   static constexpr std::uint32_t kUnknown = std::numeric_limits<std::uint32_t>::max();
 
+  std::optional<Loop> loop_of(Dfa::State state);
+  void keep(Dfa::State state, const Loop& loop);
   Status explore();
   [[nodiscard]] bool has(Dfa::State state, std::uint64_t length) const;
 
   Dfa* dfa_;
   std::vector<std::uint32_t> shortest_;  // by state; kUnknown
+  std::vector<Loop> loops_;  // by state; period 0: not known, or (at == state) that there is none
   bool is_explored_ = false;
   std::size_t words_ = 0;      // of one row
   std::vector<Sets> rows_;     // by length, until they repeat

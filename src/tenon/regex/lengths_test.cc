@@ -1,9 +1,12 @@
 #include "tenon/regex/lengths.h"
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <set>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include <gtest/gtest.h>
 
@@ -67,12 +70,54 @@ TEST(Lengths, Questions) {
   }
 }
 
+// A loop on the way is enough to know that there are longer texts.
+TEST(Lengths, LongTextsNeedFewStates) {
+  ExprSet exprs({.max_steps = 50'000'000, .max_bytes = 256 << 20});
+  const Expr language = exprs.all_of(std::array{texts(exprs, "(?:[a-z][0-9])+"),
+                                                texts(exprs, "[^]*(?:(?:c1d3g3).{4,8}){6}[^]*"),
+                                                texts(exprs, "[^]*(?:t|8){10}")});
+  Dfa dfa(exprs, language);
+  Lengths lengths(dfa);
+  EXPECT_EQ(lengths.is_live(Dfa::kStart, 100, Lengths::kUnbounded), true);
+  EXPECT_TRUE(lengths.is_endless(Dfa::kStart));
+  EXPECT_LT(dfa.state_count(), 1'500);  // of some thousands
+}
+
+// The loop that is found first says nothing of other lengths.
+TEST(Lengths, AreTheSameWhetherALoopIsFoundOrNot) {
+  constexpr std::uint64_t kMost = 40;
+  for (const std::string_view pattern :
+       {"(?:a{4}|b{6}c)*", "a{3}(?:b{5})*|c{12}", "(?:(?:ab)*c){2}d?", "é{2}(?:é.)*x|y{9}",
+        "(?:abc|d{5})*e{0,3}f", "a{1,20}", "(?:a(?:b(?:c{7})*){3})*z"}) {
+    ExprSet exprs({.max_steps = 10'000'000, .max_bytes = 64 << 20});
+    Dfa dfa(exprs, texts(exprs, pattern));
+    Lengths lengths(dfa);
+    // Which lengths there are, counted text by text.
+    std::set<Dfa::State> here{Dfa::kStart};
+    for (std::uint64_t length = 0; length <= kMost; ++length) {
+      const bool ends = std::ranges::any_of(here, [&](auto at) { return dfa.is_accepting(at); });
+      EXPECT_EQ(Lengths(dfa).is_live(Dfa::kStart, length, length), ends) << pattern << length;
+      EXPECT_EQ(lengths.is_live(Dfa::kStart, length, length), ends) << pattern << length;
+      std::set<Dfa::State> next;
+      for (const Dfa::State from : here) {
+        for (const std::string_view character :
+             {"a", "b", "c", "d", "e", "f", "x", "y", "z", "é"}) {
+          Dfa::State to = from;
+          for (const char byte : character) to = dfa.step(to, static_cast<std::uint8_t>(byte));
+          next.insert(to);
+        }
+      }
+      here = std::move(next);
+    }
+  }
+}
+
 TEST(Lengths, AnAutomatonThatIsTooLargeIsALimit) {
   ExprSet exprs({.max_steps = 50'000'000, .max_bytes = 256 << 20});
-  Dfa dfa(exprs, texts(exprs, "[ab]*a[ab]{12}"));
+  Dfa dfa(exprs, texts(exprs, "[ab]{0,30}a[ab]{12}"));
   Lengths lengths(dfa);
   EXPECT_TRUE(lengths.is_live(Dfa::kStart, 0, 50).value_or(false));
-  const auto live = lengths.is_live(Dfa::kStart, 1'000, 1'000);
+  const auto live = lengths.is_live(Dfa::kStart, 50, 1'000);
   ASSERT_FALSE(live);
   EXPECT_EQ(live.error().code, Errc::limit_exceeded);
 }

@@ -427,18 +427,7 @@ bool StringShapes::holds(const StringShape& shape, std::string_view text) {
 }
 
 bool StringShapes::is_surely_endless(Expr language) {
-  constexpr std::uint8_t kFirst = ' ';
-  constexpr std::uint8_t kLast = '~';
-  if (!is_live(language)) return false;
-  Automaton& of = automaton(language);
-  std::vector<bool> is_tried(of.dfa.class_count());
-  for (std::uint8_t byte = kFirst; byte <= kLast; ++byte) {
-    const std::size_t of_class = of.dfa.byte_classes()[byte];
-    if (is_tried[of_class]) continue;
-    is_tried[of_class] = true;
-    if (of.dfa.step(regex::Dfa::kStart, byte) == regex::Dfa::kStart) return true;
-  }
-  return false;
+  return is_live(language) && automaton(language).lengths.is_endless(regex::Dfa::kStart);
 }
 
 bool StringShapes::is_live(Expr language) {

@@ -65,7 +65,7 @@ class StringShapes {
   [[nodiscard]] bool holds(regex::Expr language, std::string_view text);
   [[nodiscard]] bool holds(const StringShape& shape, std::string_view text);
   [[nodiscard]] bool is_live(regex::Expr language);
-  /// The language has texts of any length, because a character may be repeated at their beginning.
+  /// The language has texts of any number of characters. False: a short search did not find it out.
   [[nodiscard]] bool is_surely_endless(regex::Expr language);
   /// Whether `text`, which is in the shape, is a prefix of a longer text of it. If that holds for
   /// all excluded texts, it also holds for every prefix of one: the longest text to which it leads
