@@ -2,10 +2,10 @@
 
     prompt = make_prompt(seed=1, number=17)
     prompt.request       # {"messages": [...], "tools": [...]}
-    prompt.due           # the calls that are due, [{"name", "arguments"}]; none where text is
+    prompt.due           # the calls that are due, [{"name", "arguments"}]; empty where a text is due
 
-A request depends on its seed and number only, so that a set can be made longer. Ten domains have six tools each; a request has 1 to
-20 tools, those of its own domain first, so that the right one has neighbours.
+A request depends on its seed and number only, so that a set can be made longer. There are ten domains with six tools each. A request
+has 1 to 20 tools. Those of its own domain are chosen first, so that the right tool stands beside similar ones.
 """
 
 import dataclasses
@@ -331,7 +331,7 @@ class Prompt:
     id: str
     category: str
     request: dict  # messages and tools
-    due: list = dataclasses.field(default_factory=list)  # [{"name", "arguments"}]; empty: text is
+    due: list = dataclasses.field(default_factory=list)  # [{"name", "arguments"}]; empty: text
 
 
 # ---- shapes: each returns the messages, the tools that the request must have, and the calls that are due

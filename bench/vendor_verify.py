@@ -9,11 +9,15 @@ those that failed. Measures, as far as it can be done over Chat Completions, wha
 https://github.com/MoonshotAI/K2-Vendor-Verifier (trigger F1, schema accuracy) and https://github.com/MiniMax-AI/MiniMax-Provider-Verifier
 (success, finish reasons, only reasoning, language). The key is in the environment variable that --api-key-env names.
 docs/verify.md#vendor-verifiers says how each figure is made.
+
+Exit status 0: there are answers. 1: no request was answered, or the first ten failed. 2: the command line or a file of it is wrong.
+130 and 143: Ctrl-C or SIGTERM ended the run; what it had asked until then is kept.
 """
 
 import argparse
 import collections
 import concurrent.futures
+import contextlib
 import hashlib
 import http.client
 import json
@@ -30,12 +34,15 @@ import urllib.parse
 import jsonschema
 from vendor_prompts import make_prompt
 
-# What formats of calls and chats are made of: none of it belongs into a text.
+# Markers of the formats of calls and chats: a text must not have them.
 MARKERS = re.compile(
     r"<\|[a-z_▁|]+\|>|</?tool_calls?>|\[TOOL_CALLS\]|</?think>|<[|｜][^>\n]{1,40}[|｜]>|<minimax:tool_call>"
 )
 CYRILLIC = re.compile("[\u0400-\u04ff]")
 BUSY = {408, 409, 425, 429, 500, 502, 503, 504, 529}
+LONGEST_PAUSE_S = 60  # before a busy server is asked again, whatever its Retry-After says
+MOST_FAILURES = 10  # in a row, while nothing has been answered: then the run gives up
+MOST_CUT = 0.01  # share of answers that end by the limit of tokens; above it the figures are told to be about the limit
 
 
 # ---- asking
@@ -49,9 +56,75 @@ class Failure(Exception):
         self.status, self.wait_s = status, wait_s
 
 
-def fold(lines, begun):
+class Reader:
+    """Takes from an answer what has the kind that it must have. What has another is left out, or is made a text, and is a flaw: so
+    an answer has a known shape from here on."""
+
+    def __init__(self):
+        self.flaws = set()
+
+    def take(self, value, kind):
+        if isinstance(value, kind):
+            return value
+        if value is not None:
+            self.flaws.add("shape")
+        return kind()
+
+    def text(self, value, flaw="shape"):
+        if isinstance(value, str):
+            return value
+        if value is None:
+            return ""
+        self.flaws.add(flaw)
+        return json.dumps(value, ensure_ascii=False)
+
+    def call(self, value):
+        call = self.take(value, dict)
+        function = self.take(call.get("function"), dict)
+        arguments = function.get("arguments")
+        if arguments is not None:
+            arguments = self.text(arguments, "arguments_no_text")
+        name = self.take(function.get("name"), str)
+        return {
+            "id": self.take(call.get("id"), str),
+            "function": {"name": name, "arguments": arguments},
+        }
+
+    def message(self, value):
+        message = self.take(value, dict)
+        texts = {name: self.text(message.get(name)) for name in TEXTS}
+        calls = [self.call(call) for call in self.take(message.get("tool_calls"), list)]
+        kept = {name: text for name, text in texts.items() if text}
+        return kept | ({"tool_calls": calls} if calls else {})
+
+    def usage(self, value):
+        usage = self.take(value, dict)
+        counts = {name: usage.get(name) for name in ("prompt_tokens", "completion_tokens")}
+        if any(count is not None and not is_count(count) for count in counts.values()):
+            self.flaws.add("shape")
+        return {name: count for name, count in counts.items() if is_count(count)}
+
+
+TEXTS = ("content", "reasoning", "reasoning_content")
+
+
+def is_count(value):
+    return type(value) is int and 0 <= value < 2**53
+
+
+def checked(document):
+    """An answer of status 200, or an event of one. Raises Failure where it is an error."""
+    if not isinstance(document, dict):
+        raise Failure(f"the answer is no object: {json.dumps(document)[:200]}", 200)
+    if document.get("error"):
+        raise Failure(f"the answer is an error: {json.dumps(document)[:400]}", 200)
+    return document
+
+
+def fold(lines, begun, reader):
     """A stream as one message: (choice, usage, ms to the first piece, whether its end was told)."""
     message, calls, finish, usage, first_ms, is_ended = {}, {}, None, None, None, False
+    has_choice = False
     for line in lines:
         line = line.decode("utf-8", "replace").strip()
         if not line.startswith("data:"):
@@ -61,31 +134,41 @@ def fold(lines, begun):
             is_ended = True
             break
         try:
-            chunk = json.loads(data)
+            chunk = checked(json.loads(data))
         except json.JSONDecodeError:
-            raise Failure(f"an event is no JSON: {data[:200]}") from None
-        if chunk.get("error"):
-            raise Failure(f"an event is an error: {data[:400]}")
+            raise Failure(f"an event is no JSON: {data[:200]}", 200) from None
         usage = chunk.get("usage") or usage
-        for choice in chunk.get("choices") or []:
-            delta = choice.get("delta") or {}
+        for choice in reader.take(chunk.get("choices"), list):
+            has_choice = True
+            choice = reader.take(choice, dict)
+            delta = reader.take(choice.get("delta"), dict)
             finish = choice.get("finish_reason") or finish
-            for name in ("content", "reasoning", "reasoning_content"):
+            for name in TEXTS:
                 if delta.get(name):
-                    message[name] = message.get(name, "") + delta[name]
-            for part in delta.get("tool_calls") or []:
-                call = calls.setdefault(
-                    part.get("index", 0), {"function": {"name": "", "arguments": ""}}
-                )
-                call["id"] = part.get("id") or call.get("id")
-                function = part.get("function") or {}
-                call["function"]["name"] += function.get("name") or ""
-                call["function"]["arguments"] += function.get("arguments") or ""
+                    message[name] = message.get(name, "") + reader.text(delta[name])
+            for part in reader.take(delta.get("tool_calls"), list):
+                add_part(calls, reader.take(part, dict), reader)
             if first_ms is None and (message or calls):
                 first_ms = round((time.monotonic() - begun) * 1000)
+    if not has_choice:
+        raise Failure("the stream has no choices", 200)
     if calls:
         message["tool_calls"] = [calls[index] for index in sorted(calls)]
     return {"message": message, "finish_reason": finish}, usage, first_ms, is_ended
+
+
+def add_part(calls, part, reader):
+    """Adds a piece of a call. Both verifiers take the last name; a name that comes again is a flaw."""
+    call = calls.setdefault(
+        reader.take(part.get("index"), int), {"function": {"name": "", "arguments": ""}}
+    )
+    call["id"] = part.get("id") or call.get("id")
+    function, into = reader.take(part.get("function"), dict), call["function"]
+    name = reader.take(function.get("name"), str)
+    if name and into["name"]:
+        reader.flaws.add("name_repeated")
+    into["name"] = name or into["name"]
+    into["arguments"] += reader.text(function.get("arguments"), "arguments_no_text")
 
 
 class Server:
@@ -109,47 +192,63 @@ class Server:
     def ask(self, body):
         """Returns what is kept of an answer. Raises Failure."""
         begun = time.monotonic()
-        connection = self.connection()
+        reader = Reader()
         try:
-            connection.request(
-                "POST", self.url.path + "/chat/completions", json.dumps(body), self.headers
-            )
-            answer = connection.getresponse()
-            if answer.status != 200:
-                words = answer.read().decode("utf-8", "replace")[:400]
-                wait = answer.headers.get("retry-after", "")
-                raise Failure(words, answer.status, float(wait) if wait.isdigit() else None)
+            answer = self.send(body)
             is_ended, first_ms = True, None
             if body.get("stream"):
-                choice, usage, first_ms, is_ended = fold(answer, begun)
+                choice, usage, first_ms, is_ended = fold(answer, begun, reader)
                 answer.read()
             else:
-                document = json.loads(answer.read())
-                [choice, *_] = document.get("choices") or [{}]
-                usage = document.get("usage")
+                document = checked(json.loads(answer.read()))
+                choices = reader.take(document.get("choices"), list)
+                if not choices or not isinstance(choices[0], dict):
+                    raise Failure(f"the answer has no choice: {json.dumps(document)[:400]}", 200)
+                choice, usage = choices[0], document.get("usage")
+            kept = {
+                "message": reader.message(choice.get("message")),
+                "finish_reason": reader.take(choice.get("finish_reason"), str) or None,
+                "usage": reader.usage(usage),
+            }
         except Failure:
-            connection.close()
+            self.close()
             raise
-        except (OSError, http.client.HTTPException, ValueError, AttributeError) as error:
-            connection.close()
+        except Exception as error:  # whatever an answer is, it ends no run
+            self.close()
             raise Failure(f"{type(error).__name__}: {error}") from None
-        return {
-            "message": choice.get("message") or {},
-            "finish_reason": choice.get("finish_reason"),
-            "usage": usage,
+        return kept | {
+            "flaws": sorted(reader.flaws),
             "is_ended": is_ended,
             "first_ms": first_ms,
             "ms": round((time.monotonic() - begun) * 1000),
         }
 
+    def send(self, body):
+        connection = self.connection()
+        connection.request(
+            "POST", self.url.path + "/chat/completions", json.dumps(body), self.headers
+        )
+        answer = connection.getresponse()
+        if answer.status != 200:
+            words = answer.read().decode("utf-8", "replace")[:400]
+            wait = answer.headers.get("retry-after", "")
+            is_seconds = re.fullmatch("[0-9]{1,9}", wait)
+            raise Failure(words, answer.status, int(wait) if is_seconds else None)
+        return answer
+
+    def close(self):
+        if hasattr(self.local, "connection"):
+            self.local.connection.close()
+
 
 def body_of(prompt, number, options):
-    body = {"model": options.model, **prompt.request, "max_tokens": options.max_tokens}
-    if options.temperature is not None:
-        body["temperature"] = options.temperature
+    body = {"model": options.model, **prompt.request}
+    for name in ("max_tokens", "temperature"):
+        if getattr(options, name) is not None:
+            body[name] = getattr(options, name)
     if number % 2:  # every other one is a stream
         body |= {"stream": True, "stream_options": {"include_usage": True}}
-    return body | json.loads(options.extra_body)
+    return body | options.extra
 
 
 def ask_one(server, number, options, is_over):
@@ -162,15 +261,13 @@ def ask_one(server, number, options, is_over):
         try:
             return line | {"status": "ok", "tries": attempt + 1, **server.ask(body)}
         except Failure as failure:
-            line |= {"status": "failed", "tries": attempt + 1, "http_status": failure.status}
-            line["error"] = str(failure)
-            is_last = attempt == options.retries or (
-                failure.status and failure.status not in BUSY and failure.status != 200
-            )
-            pause = failure.wait_s if failure.wait_s is not None else min(60, 2**attempt)
-            if is_last or is_over.wait(pause):
+            failed = {"status": "failed", "tries": attempt + 1, "http_status": failure.status}
+            failed["error"] = str(failure)
+            is_last = attempt == options.retries or failure.status not in {0, 200, *BUSY}
+            pause = failure.wait_s if failure.wait_s is not None else 2**attempt
+            if is_last or is_over.wait(min(pause, LONGEST_PAUSE_S)):
                 break
-    return line
+    return line | failed
 
 
 def hash_of(prompt):
@@ -196,24 +293,24 @@ def judge_call(call, tools):
         return "call_of_no_tool"
     try:
         value = json.loads(arguments) if isinstance(arguments, str) else arguments
-    except json.JSONDecodeError:
+        is_valid = jsonschema.Draft202012Validator(schema).is_valid(value)
+    except (ValueError, RecursionError):  # no JSON, or numbers or nesting beyond what Python reads
         return "arguments_not_json"
-    is_valid = jsonschema.Draft202012Validator(schema).is_valid(value)
     return None if is_valid else "arguments_not_valid"
 
 
 def judge(line, prompt):
-    """What an answer is, for the figures, and its flaws: rules that hold whatever a model says."""
+    """What an answer is, for the figures, and its flaws: rules that hold whatever a model says. An answer that was cut by the
+    limit of tokens is not blamed for what it lacks."""
     message, finish = line["message"], line["finish_reason"]
     calls = [call for call in message.get("tool_calls") or [] if isinstance(call, dict)]
     content = message.get("content") or ""
-    content = content if isinstance(content, str) else json.dumps(content)
+    is_cut = finish == "length"
     reasoning = message.get("reasoning") or message.get("reasoning_content") or ""
     wrong = [judge_call(call, prompt.request["tools"]) for call in calls]
-    whole = (
-        wrong[:-1] if finish == "length" else wrong
-    )  # an answer that was cut ends in a call that was
-    flaws = {flaw for flaw in whole if flaw}
+    whole = wrong[:-1] if is_cut else wrong  # an answer that was cut ends in a call that was
+    flaws = {flaw for flaw in whole if flaw} | set(line.get("flaws", []))
+    only_reasoning = bool(reasoning and not content and not calls and not is_cut)
     rules = {
         "finish_not_calls": calls and finish not in ("tool_calls", "length"),
         "finish_calls_without_call": finish == "tool_calls" and not calls,
@@ -224,8 +321,8 @@ def judge(line, prompt):
             not isinstance((call.get("function") or {}).get("arguments"), str) for call in calls
         ),
         "markers_in_text": MARKERS.search(content),
-        "only_reasoning": reasoning and not content and not calls and finish != "length",
-        "empty": not reasoning and not content and not calls,
+        "only_reasoning": only_reasoning,
+        "empty": not reasoning and not content and not calls and not is_cut,
         "usage_missing": not line["usage"],
         "end_not_told": not line["is_ended"],
     }
@@ -236,7 +333,8 @@ def judge(line, prompt):
         "has_calls": bool(calls),
         "is_due": bool(prompt.due),
         "is_valid": bool(calls) and not any(wrong),
-        "only_reasoning": bool(reasoning and not content and not calls),
+        "is_cut": is_cut,
+        "only_reasoning": only_reasoning,
         "language": prompt.category == "language" and bool(content),
         "language_kept": not CYRILLIC.search(content),
         "flaws": sorted(flaws),
@@ -247,7 +345,7 @@ def judge(line, prompt):
 
 
 def wilson(count, of, z=1.959964):
-    """Wilson's interval of 95 % of a share; (0, 1) of nothing."""
+    """Wilson's interval of a share, at 95 %; (0, 1) where nothing was counted."""
     if of == 0:
         return 0.0, 1.0
     share, square = count / of, z * z
@@ -268,8 +366,8 @@ def share(count, of):
 
 
 def f1_of(pairs):
-    """Of (whether it triggers, whether it should). F1 is 2J / (1 + J) of J = TP / (TP + FP + FN), which is a share: so its interval
-    comes from Wilson's of J."""
+    """`pairs` are (whether it triggers, whether it should). F1 is 2J / (1 + J), where J = TP / (TP + FP + FN) is a share: so the
+    interval of F1 is made from Wilson's of J."""
     count = collections.Counter((bool(is_there), bool(is_due)) for is_there, is_due in pairs)
     tp, fp, fn = count[True, True], count[True, False], count[False, True]
     low, high = (2 * bound / (1 + bound) for bound in wilson(tp, tp + fp + fn))
@@ -297,6 +395,7 @@ def summary_of(run, lines, prices=(None, None)):
     answers = list(judged.values())
     triggers = [answer for answer in answers if answer["triggers"]]
     languages = [answer for answer in answers if answer["language"]]
+    whole = [answer for answer in answers if not answer["is_cut"]]
     usages = [line["usage"] or {} for line in lines.values() if line["status"] == "ok"]
     tokens = {
         "in": sum(usage.get("prompt_tokens") or 0 for usage in usages),
@@ -311,7 +410,7 @@ def summary_of(run, lines, prices=(None, None)):
         "finish_tool_calls": share(len(triggers), len(lines)),
         "schema_accuracy": share(sum(answer["is_valid"] for answer in triggers), len(triggers)),
         "not_only_reasoning": share(
-            sum(not answer["only_reasoning"] for answer in answers), len(answers)
+            sum(not answer["only_reasoning"] for answer in whole), len(whole)
         ),
         "language_kept": share(
             sum(answer["language_kept"] for answer in languages), len(languages)
@@ -431,18 +530,27 @@ class Progress:
 
 
 def read_run(path):
-    """(what was asked, {number: line}). The last line of a number holds; a line that was cut is asked again."""
+    """(what was asked, {number: line}). The last line of a number holds; a line that was cut is asked again. Lines are bytes up to
+    a line feed: `splitlines` ends them at U+2028, too, and a run that was killed may end within a letter."""
     run, lines = None, {}
-    for text in path.read_text().splitlines() if path.exists() else []:
+    for text in path.read_bytes().split(b"\n") if path.exists() else []:
         try:
             line = json.loads(text)
-        except json.JSONDecodeError:
+        except (ValueError, RecursionError):
+            continue
+        if not isinstance(line, dict):
             continue
         if "run" in line:
             run = line["run"]
-        else:
+        elif "number" in line:
             lines[line["number"]] = line
     return run, lines
+
+
+def stale_number(run, lines):
+    """The first request whose prompt is another today; None: all are the same."""
+    is_stale = lambda number: lines[number].get("hash") != hash_of(make_prompt(run["seed"], number))
+    return next((number for number in sorted(lines) if is_stale(number)), None)
 
 
 def run_of(options):
@@ -457,7 +565,7 @@ def run_of(options):
 
 
 def ask_all(options, run, lines):
-    """Asks what is missing, and adds to `lines`. Returns whether it was interrupted."""
+    """Asks what is missing, and adds to `lines`. Returns the exit status of a run that ended early, else 0."""
     missing = [
         number for number in range(options.requests) if lines.get(number, {}).get("status") != "ok"
     ]
@@ -466,21 +574,14 @@ def ask_all(options, run, lines):
     progress = Progress(
         options.requests, options.requests - len(missing), (options.price_in, options.price_out)
     )
-    is_over = threading.Event()
-
-    def end(number, frame):
-        """What is being asked is paid for: it is waited for and kept, until the second Ctrl-C."""
-        is_over.set()
-        signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    signal.signal(signal.SIGINT, end)
-    signal.signal(signal.SIGTERM, end)
+    is_over, status = threading.Event(), 0
 
     def ask(number):
         return None if is_over.is_set() else ask_one(server, number, options, is_over)
 
     is_cut = options.out.exists() and options.out.read_bytes()[-1:] not in (b"", b"\n")
     with (
+        ends_kindly(is_over) as signals,
         open(options.out, "a") as file,
         concurrent.futures.ThreadPoolExecutor(options.concurrency) as pool,
     ):
@@ -489,21 +590,49 @@ def ask_all(options, run, lines):
         if not lines:
             file.write(json.dumps({"run": run}) + "\n")
             file.flush()
-
-        def keep(line):
-            if line is None:
-                return
-            lines[line["number"]] = line
-            file.write(json.dumps(line, ensure_ascii=False) + "\n")
-            file.flush()
-            progress.add(line)
-
-        for future in concurrent.futures.as_completed(pool.submit(ask, n) for n in missing):
-            keep(future.result())
+        futures = [pool.submit(ask, number) for number in missing]
+        try:
+            for future in concurrent.futures.as_completed(futures):
+                line = future.result()
+                if line is None:
+                    continue
+                file.write(json.dumps(line) + "\n")
+                file.flush()
+                lines[line["number"]] = line
+                progress.add(line)
+                if progress.failed == progress.asked == MOST_FAILURES:
+                    is_over.set()
+                    status = 1
+                    print(f"\n{MOST_FAILURES} requests failed and none was answered; the last: {line['error']}", file=sys.stderr)  # fmt: skip
+        except BaseException:  # such as a full disk: nothing more is asked
+            is_over.set()
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     if progress.asked:
         progress.show()
         print(file=sys.stderr)
-    return is_over.is_set()
+    return 128 + signals[0] if signals else status
+
+
+@contextlib.contextmanager
+def ends_kindly(is_over):
+    """What is being asked is paid for: after Ctrl-C or SIGTERM it is waited for and kept. The second one ends the program at once.
+    Yields the list of the signals that came."""
+    came = []
+
+    def end(number, frame):
+        if came:
+            os._exit(128 + number)
+        came.append(number)
+        is_over.set()
+        os.write(2, b"\nwaiting for the answers that are under way; once more ends at once\n")
+
+    before = {number: signal.signal(number, end) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield came
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def read_options():
@@ -521,7 +650,7 @@ def read_options():
     add("--seed", type=int, default=1, help="another seed is another set of prompts")
     add("--concurrency", type=int, default=4)
     add("--temperature", type=float, default=0.0, help="negative: the server's own")
-    add("--max-tokens", type=int, default=1024)
+    add("--max-tokens", type=int, default=1024, help="negative: the server's own")
     add("--extra-body", default="{}", help="JSON, added to each request")
     add("--timeout", type=float, default=300, help="seconds without a byte of an answer")
     add("--retries", type=int, default=3, help="how often a busy server is asked again")
@@ -536,11 +665,40 @@ def read_options():
     add("--print-requests", action="store_true", help="print the requests as JSON Lines, as both verifiers read them, and ask nothing")  # fmt: skip
     options = parser.parse_args()
     options.temperature = options.temperature if options.temperature >= 0 else None
+    options.max_tokens = options.max_tokens if options.max_tokens >= 0 else None
+    try:
+        options.extra = json.loads(options.extra_body)
+    except (ValueError, RecursionError):
+        options.extra = None
+    if not isinstance(options.extra, dict):
+        parser.error(f"--extra-body {options.extra_body}: a JSON object is needed")
+    if options.concurrency < 1 or options.retries < 0:
+        parser.error("--concurrency is 1 at least, and --retries 0")
+    for name in ("out", "summary"):
+        path = getattr(options, name)
+        if path and not path.parent.is_dir():
+            parser.error(f"--{name} {path}: there is no such folder")
     if not options.out and not options.print_requests:
         parser.error("--out is missing: the file for the answers")
     if options.url and urllib.parse.urlsplit(options.url).scheme not in ("http", "https"):
         parser.error(f"--url {options.url}: http://host:port is needed")
     return options, parser
+
+
+def refuse_stale(parser, path, run, lines):
+    number = stale_number(run, lines) if run else None
+    if number is not None:
+        parser.error(f"{path} was made with other prompts (request {number}); begin another file")
+
+
+def warn(words):
+    print(f"warning: {words}", file=sys.stderr)
+
+
+def warn_of_cuts(path, summary):
+    cut, answers = summary["finish_reasons"].get("length", 0), summary["query_success"]["count"]
+    if cut > MOST_CUT * answers:
+        warn(f"{path}: {cut} of {answers} answers were cut at max_tokens {summary['run'].get('max_tokens')}: the figures are about that limit, too; --max-tokens -1 leaves it to the server")  # fmt: skip
 
 
 def main():
@@ -551,38 +709,46 @@ def main():
         return 0
 
     run, lines = read_run(options.out)
-    is_interrupted = False
+    asked = run_of(options) if options.url else run
+    differs = [name for name in asked or {} if run and run.get(name) != asked[name]]
+    if differs:
+        parser.error(f"{options.out} is of another run: {', '.join(f'{name} {run[name]}' for name in differs)}")  # fmt: skip
+    refuse_stale(parser, options.out, asked, lines)
+    other = others = None
+    if options.against:
+        other, others = read_run(options.against)
+        seed = (asked or {}).get("seed")
+        if not other or other["seed"] != seed:
+            parser.error(f"--against {options.against}: not a run with the seed {seed}")
+        refuse_stale(parser, options.against, other, others)
+        for name in ("temperature", "max_tokens", "extra_body"):
+            if other.get(name) != asked.get(name):
+                warn(f"{name} is {asked.get(name)}, and {other.get(name)} in {options.against}: the two runs differ by more than the server")  # fmt: skip
+
+    status = 0
     if options.url:
-        asked = run_of(options)
-        differs = [name for name in asked if run and run.get(name) != asked[name]]
-        if differs:
-            parser.error(f"{options.out} is of another run: {', '.join(f'{name} {run[name]}' for name in differs)}")  # fmt: skip
         run = asked
-        is_interrupted = ask_all(options, run, lines)
+        status = ask_all(options, run, lines)
+    if status and not lines:
+        return status
     if not run or not lines:
         parser.error(f"{options.out} has no answers; --url says which server to ask")
-    stale = [number for number in lines if lines[number]["hash"] != hash_of(make_prompt(run["seed"], number))]  # fmt: skip
-    if stale:
-        parser.error(
-            f"{options.out} was made with other prompts (request {stale[0]}); begin another file"
-        )
 
     judged, summary = summary_of(run, lines, (options.price_in, options.price_out))
     reference = comparison = None
-    if options.against:
-        other, others = read_run(options.against)
-        if not other or other["seed"] != run["seed"]:
-            parser.error(f"--against {options.against}: not a run with the seed {run['seed']}")
+    if other:
         there, reference = summary_of(other, others)
         comparison = summary["against"] = compare(judged, there)
+    warn_of_cuts(options.out, summary)
+    if reference:
+        warn_of_cuts(options.against, reference)
+    sys.stdout.reconfigure(errors="backslashreplace")  # half a surrogate pair, from an answer
     print(shown(summary, reference, comparison))
     for number in [number for number in judged if judged[number]["flaws"]][: options.show_flaws]:
         print(f"\n{number} {judged[number]['flaws']}: {json.dumps(lines[number]['message'], ensure_ascii=False)[:1000]}")  # fmt: skip
     if options.summary:
         options.summary.write_text(json.dumps(summary, indent=1) + "\n")
-    if is_interrupted:
-        return 130
-    return 0 if summary["query_success"]["count"] else 1
+    return status or (0 if summary["query_success"]["count"] else 1)
 
 
 if __name__ == "__main__":
