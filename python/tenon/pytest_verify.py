@@ -73,7 +73,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "tenon_verify: a check of the server of --tenon-verify")
-    if config.getoption("tenon_verify"):
+    url = config.getoption("tenon_verify")
+    if url is not None and not url.strip():  # a variable of a CI that is not set
+        raise pytest.UsageError("--tenon-verify is empty; it needs the server: http://host:port")
+    if url is not None:
         config.pluginmanager.register(Plugin(config), NAME + "-run")
 
 
@@ -92,8 +95,10 @@ class Ended(Exception):
 class VerifyGroup(pytest.Collector):
     """The node of all checks, and below it one for each group."""
 
-    def collect(self) -> Iterator[pytest.Item | pytest.Collector]:
-        return iter(())
+    nodes: list[pytest.Item | pytest.Collector]
+
+    def collect(self) -> list[pytest.Item | pytest.Collector]:
+        return self.nodes
 
 
 class VerifyCheck(pytest.Item):
@@ -148,9 +153,13 @@ class Plugin:
         self.command = self.find_command()
         self.results: dict[str, dict[str, Any]] = {}
         self.ended = "it was not asked"  # why a check has no result
-        self.is_told = False
-        # pytest-xdist: a folder that the processes of a run share.
-        self.folder: str | None = getattr(config, "workerinput", {}).get(dest_of("folder"))
+        self.missing: list[str] = []  # the selected checks without a result
+        self.complaint: str | None = None  # of a run that has such checks
+        # pytest-xdist: a folder that the processes of a run share. Mistakes of the command line are found before they start.
+        self.shared: dict[str, Any] = getattr(config, "workerinput", {})
+        self.folder: str | None = self.shared.get(dest_of("folder"))
+        self.listed = self.shared.get(dest_of("listed")) or self.list_checks()
+        self.check_files()
 
     def find_command(self) -> str:
         named = self.config.getoption("tenon_verify_command") or os.environ.get("TENON_BIN")
@@ -161,6 +170,16 @@ class Plugin:
                 f"{'a program' if named else 'on the PATH'}; --tenon-verify-command says where it is"
             )
         return found
+
+    def check_files(self) -> None:
+        for name in ("json", "html"):
+            path = self.option(name)
+            if path is None:
+                continue
+            if os.path.isdir(path) or not os.path.isdir(os.path.dirname(path) or "."):
+                raise pytest.UsageError(
+                    f"--tenon-verify-{name} {path}: a file in a folder that exists is needed"
+                )
 
     def option(self, name: str) -> Any:
         return self.config.getoption(dest_of(name))
@@ -175,22 +194,31 @@ class Plugin:
 
     # ---- which checks there are
 
-    @pytest.hookimpl(tryfirst=True)
-    def pytest_collection_modifyitems(
-        self, session: pytest.Session, items: list[pytest.Item]
-    ) -> None:
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_make_collect_report(self, collector: pytest.Collector) -> Iterator[None]:
+        """The checks are collected as files are, so that pytest counts them."""
+        outcome: Any = yield
+        if isinstance(collector, pytest.Session):
+            report = outcome.get_result()
+            if report.passed:
+                report.result.append(self.all_checks(collector))
+
+    def all_checks(self, session: pytest.Session) -> VerifyGroup:
+        top: VerifyGroup = VerifyGroup.from_parent(session, name=NAME, nodeid=NAME)
         groups: dict[str, VerifyGroup] = {}
-        top: Any = VerifyGroup.from_parent(session, name=NAME, nodeid=NAME)
-        for line in self.list_checks().splitlines():
+        for line in self.listed.splitlines():
             check, about = line.split(": ", 1)
             group, name = check.split("/", 1)
             if group not in groups:
                 groups[group] = VerifyGroup.from_parent(top, name=group)
-            items.append(
+                groups[group].nodes = []
+            groups[group].nodes.append(
                 VerifyCheck.from_parent(
                     groups[group], name=name, check=check, about=about, plugin=self
                 )
             )
+        top.nodes = [*groups.values()]
+        return top
 
     def list_checks(self) -> str:
         groups = [f"--group={name}" for name in self.option("group")]
@@ -210,7 +238,11 @@ class Plugin:
     def pytest_runtestloop(self, session: pytest.Session) -> None:
         """Asks before the first test: then no limit of a test's time holds for the whole run, and its progress is shown."""
         checks = [item.check for item in session.items if isinstance(item, VerifyCheck)]
-        if not checks or session.testsfailed or self.config.getoption("collectonly"):
+        is_broken = session.testsfailed and not self.config.getoption(
+            "continue_on_collection_errors"
+        )
+        is_shown = self.config.getoption("collectonly") or self.config.getoption("setuponly")
+        if not checks or is_broken or is_shown:
             return
         with contextlib.ExitStack() as stack:
             folder = self.folder or stack.enter_context(tempfile.TemporaryDirectory())
@@ -220,6 +252,11 @@ class Plugin:
             if not words.exists():
                 words.write_text(self.ask(checks, report))
             self.read(report, words.read_text())
+        self.missing = [check for check in checks if check not in self.results]
+        if self.missing:
+            self.complaint = (
+                f"{len(self.missing)} of {len(checks)} checks have no result: {self.ended}"
+            )
 
     def ask(self, checks: list[str], report: pathlib.Path) -> str:
         """Returns the last that the command says: what it complains of where there is no report."""
@@ -253,13 +290,24 @@ class Plugin:
         self.results = {f"{result['group']}/{result['check']}": result for result in results}
 
     def result_of(self, check: str) -> dict[str, Any]:
-        """Where the run ended early, the first check without a result fails, and the others are skipped."""
+        """Where the run ended early, the first check without a result fails, as often as it is run, and the others are skipped."""
         if check in self.results:
             return self.results[check]
-        if self.is_told:
+        if check in self.missing[1:]:
             pytest.skip(f"{check}: not asked")
-        self.is_told = True
         raise Ended(f"not asked: {self.ended}")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session, exitstatus: int) -> None:
+        """Also where the check that fails is marked `xfail`: a server that was not asked is no success."""
+        if hasattr(self.config, "workeroutput"):
+            self.config.workeroutput[dest_of("complaint")] = self.complaint
+        elif self.complaint and exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: Any) -> None:
+        if self.complaint:
+            terminalreporter.write_line(f"tenon verify: {self.complaint}", red=True)
 
     # ---- pytest-xdist: the processes of a run share one report
 
@@ -268,6 +316,12 @@ class Plugin:
         if self.folder is None:
             self.folder = tempfile.mkdtemp(prefix="tenon-verify-")
         node.workerinput[dest_of("folder")] = self.folder
+        node.workerinput[dest_of("listed")] = self.listed
+
+    @pytest.hookimpl(optionalhook=True)
+    def pytest_testnodedown(self, node: Any, error: object) -> None:
+        told = getattr(node, "workeroutput", None) or {}
+        self.complaint = self.complaint or told.get(dest_of("complaint"))
 
     def pytest_unconfigure(self) -> None:
         if self.folder is not None and not hasattr(self.config, "workerinput"):

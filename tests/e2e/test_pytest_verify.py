@@ -110,16 +110,8 @@ def test_a_server_that_hangs_is_one_failure(tests):
 
 
 def test_marks_and_selections_are_those_of_pytest(tests, faulty):
-    (tests.folder / "conftest.py").write_text("""
-import pytest
-
-KNOWN = {"protocol/finish_says_calls": "stop is said with calls; issue 7"}
-
-def pytest_collection_modifyitems(items):
-    for item in items:
-        if getattr(item, "check", None) in KNOWN:
-            item.add_marker(pytest.mark.xfail(reason=KNOWN[item.check]))
-""")
+    [snippet] = [block for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL) if "xfail" in block]
+    (tests.folder / "conftest.py").write_text(snippet)
     asked = ("--tenon-verify", faulty.url, "--tenon-verify-model=played+finish_stop_with_calls", "--tenon-verify-played", "--tenon-verify-json=v.json")
     done = tests(*asked, "--strict-markers", "-m", "tenon_verify", "-k", "finish_says_calls or usage")
     assert done.returncode == 0 and "issue 7" in done.stdout, done.stdout + done.stderr
@@ -133,11 +125,16 @@ def pytest_collection_modifyitems(items):
     assert again.returncode == 1 and "passed" not in outcomes(tests).values(), again.stdout
 
 
-def test_processes_of_one_run_ask_once(tests, player):
-    done = tests("--tenon-verify", player.url, "--tenon-verify-played", "--tenon-verify-group=protocol", "-n", "2")
-    assert done.returncode == 0, done.stdout + done.stderr
-    listed = subprocess.run([TENON, "verify", "--list", "--group=protocol"], capture_output=True, text=True).stdout.splitlines()
-    assert len(outcomes(tests)) == len(listed) + 1
+def test_processes_of_one_run_ask_once(tests):
+    asked = []
+    with serving_answers(lambda handler, body: asked.append(body) or (200, text_answer("Hello."), {})) as url:
+        counts, found = [], []
+        for processes in ("0", "2"):
+            before = len(asked)
+            tests("--tenon-verify", url, "--tenon-verify-tries=1", "--tenon-verify-group=protocol", "-n", processes)
+            counts.append(len(asked) - before)
+            found.append(outcomes(tests))
+    assert counts[0] == counts[1] > 10 and found[0] == found[1]
 
 
 def test_a_server_that_is_not_there_is_one_failure(tests):
@@ -147,13 +144,49 @@ def test_a_server_that_is_not_there_is_one_failure(tests):
     assert "cannot be reached" in done.stdout
 
 
+@pytest.mark.parametrize("arguments", [(), ("-n", "2")])
+@pytest.mark.parametrize("conftest, failed", [
+    ("", 1),
+    ("import pytest\n\ndef pytest_collection_modifyitems(items):\n    for item in items:\n        item.add_marker(pytest.mark.xfail)\n", 0),
+    # As pytest-rerunfailures does: what fails is run once more, and the last outcome holds.
+    ("from _pytest.runner import runtestprotocol\n\ndef pytest_runtest_protocol(item, nextitem):\n"
+     "    runtestprotocol(item, nextitem=nextitem, log=False)\n"
+     "    for report in runtestprotocol(item, nextitem=nextitem, log=False):\n"
+     "        item.ihook.pytest_runtest_logreport(report=report)\n    return True\n", 1),
+])
+def test_a_server_that_is_not_there_is_no_success(tests, arguments, conftest, failed):
+    (tests.folder / "conftest.py").write_text(conftest)
+    done = tests("--tenon-verify", f"http://127.0.0.1:{free_port()}", "--tenon-verify-group=choice", *arguments)
+    assert done.returncode == 1 and list(outcomes(tests).values()).count("failed") == failed, done.stdout
+    assert re.search(r"tenon verify: (\d+) of \1 checks have no result: .*cannot be reached", done.stdout), done.stdout
+
+
+def test_what_pytest_counts_and_shows(tests, player):
+    (tests.folder / "test_broken.py").write_text("import no_such_module\n")
+    asked = ("--tenon-verify", player.url, "--tenon-verify-played", "--tenon-verify-group=protocol/usage_is_there", "--tenon-verify-group=choice")
+    done = tests(*asked, "--continue-on-collection-errors")
+    assert done.returncode == 1 and outcomes(tests)["tenon-verify.protocol.usage_is_there"] == "passed", done.stdout
+    assert tests(*asked).returncode == 2  # pytest's own: an error while it collects
+    (tests.folder / "test_broken.py").unlink()
+    for option in ("--setup-plan", "--setup-only"):
+        done = tests("--tenon-verify", "http://127.0.0.1:1", "--tenon-verify-group=choice", option)
+        assert done.returncode == 0 and "no result" not in done.stdout, done.stdout
+    counted = tests(*asked, "-v", "-v", "-k", "usage_is_there").stdout  # "-q" and two "-v" make one
+    total, deselected = map(int, re.search(r"collected (\d+) items / (\d+) deselected / 1 selected", counted).groups())
+    assert total == deselected + 1 > 5
+
+
 @pytest.mark.parametrize("arguments, words", [
     (["--tenon-verify-group=nonsense"], "there is no such group or check"),
+    (["--tenon-verify-json=no/v.json"], "--tenon-verify-json no/v.json: a file in a folder that exists is needed"),
+    (["--tenon-verify-html=."], "--tenon-verify-html .: a file in a folder that exists is needed"),
+    (["--tenon-verify", ""], "--tenon-verify is empty"),
     (["--tenon-verify-command=/no/such/tenon"], "/no/such/tenon is not a program; --tenon-verify-command says where it is"),
 ])
 def test_mistakes_on_the_command_line(tests, arguments, words):
-    done = tests("--tenon-verify", "http://127.0.0.1:1", *arguments)
-    assert done.returncode == 4 and words in done.stderr, done.stdout + done.stderr
+    for processes in ("0", "2"):
+        done = tests("--tenon-verify", "http://127.0.0.1:1", "-n", processes, *arguments)
+        assert done.returncode == 4 and words in done.stderr and "INTERNALERROR" not in done.stdout, done.stdout + done.stderr
 
 
 def test_nothing_is_asked_without_the_option_or_where_tests_are_listed(tests):
