@@ -17,16 +17,16 @@ namespace tenon::engine {
 namespace {
 
 constexpr std::size_t kBlockTokens = 64;
-constexpr std::size_t kPaceBlocks = 1024 / kBlockTokens;
+constexpr double kShareTokens = 1024;
 constexpr std::size_t kMaxBlocks = 512;
 
-// A prompt of up to 1,024 tokens is one share of work, one of 2,048 two.
-Balancer::Clock::duration pace_of(Balancer::Clock::duration took, std::size_t blocks) {
-  return took * kPaceBlocks / std::max(kPaceBlocks, blocks);
+bool is_much_slower(Balancer::Clock::duration pace, Balancer::Clock::duration others) {
+  return pace > 5 * others + std::chrono::seconds(1);
 }
 
-bool is_much_slower(Balancer::Clock::duration pace, Balancer::Clock::duration others) {
-  return pace > 5 * others + std::chrono::milliseconds(500);
+// The part that one share has in a time.
+Balancer::Clock::duration pace_of(Balancer::Clock::duration took, double shares) {
+  return std::chrono::duration_cast<Balancer::Clock::duration>(took / shares);
 }
 
 std::string in_seconds(Balancer::Clock::duration pause) {
@@ -91,6 +91,17 @@ std::vector<std::uint64_t> prefixes(const GenerateRequest& request) {
   return all;
 }
 
+std::uint64_t prompt_tokens(const GenerateRequest& request) {
+  constexpr std::uint64_t kTokenBytes = 4;
+  if (request.chat == nullptr) return request.prompt.size() + request.text.size() / kTokenBytes;
+  std::uint64_t bytes = 0;
+  for (const message::Message& message : request.chat->messages) {
+    bytes += message.text().size();
+    for (const message::ToolCall& call : message.tool_calls) bytes += call.arguments.size();
+  }
+  return bytes / kTokenBytes;
+}
+
 Balancer::Balancer(const std::vector<std::string>& urls, Options options)
     : options_(options), servers_(urls.size()) {
   assert(urls.size() <= kMaxServers);
@@ -143,52 +154,92 @@ Balancer::Servers Balancer::next_one() const {
 }
 
 std::optional<Balancer::Clock::duration> Balancer::Paces::least() const {
-  if (count == 0) return std::nullopt;
+  if (count < kEnough) return std::nullopt;
   return *std::min_element(latest.begin(),
                            latest.begin() + static_cast<std::ptrdiff_t>(std::min(count, kKept)));
 }
 
 // The pace of the fastest of the other servers that may be chosen.
-std::optional<Balancer::Clock::duration> Balancer::pace_of_others(const Server& server) const {
+std::optional<Balancer::Clock::duration> Balancer::pace_of_others(const Server& server,
+                                                                  Kind kind) const {
   std::optional<Clock::duration> best;
   for (const Server& other : servers_) {
     if (&other == &server || !is_free(other) || other.is_slow) continue;
-    const auto pace = other.paces.least();
+    const auto pace = other.paces[static_cast<std::size_t>(kind)].least();
     if (pace && (!best || *pace < *best)) best = pace;
   }
   return best;
 }
 
 // A run that waits tells as much as one that has waited as long, so a server that hangs is found
-// before its first token comes.
+// before a first token comes.
 void Balancer::find_slow_ones(Clock::time_point now) {
   for (Server& server : servers_) {
     if (server.is_slow || server.state != State::up) continue;
-    const auto others = pace_of_others(server);
-    if (!others) continue;
-    Clock::duration pace = server.paces.least().value_or(Clock::duration::zero());
-    for (const auto& [number, run] : server.waiting) {
-      pace = std::max(pace, pace_of(now - run.begun, run.blocks));
+    for (const Kind kind : {Kind::cold, Kind::warm}) {
+      const auto others = pace_of_others(server, kind);
+      if (!others) continue;
+      Paces waiting;
+      for (const auto& [number, run] : server.waiting) {
+        if (run.had_place && run.kind == kind) waiting.tell(pace_of(now - run.begun, run.shares));
+      }
+      const Clock::duration pace = std::max(
+          waiting.least().value_or(Clock::duration::zero()),
+          server.paces[static_cast<std::size_t>(kind)].least().value_or(Clock::duration::zero()));
+      if (!is_much_slower(pace, *others)) continue;
+      server.next_try = now + options_.check_period;
+      set_slow(server, true,
+               "its first tokens take " + in_seconds(pace) +
+                   " for each 1,024 tokens of a prompt, those of another server " +
+                   in_seconds(*others));
+      break;
     }
-    if (!is_much_slower(pace, *others)) continue;
-    server.next_try = now + options_.check_period;
-    set_slow(server, true, pace, *others);
   }
 }
 
-void Balancer::set_slow(Server& server, bool is_slow, Clock::duration pace,
-                        Clock::duration others) {
+void Balancer::set_slow(Server& server, bool is_slow, const std::string& why) {
   server.is_slow = is_slow;
   server.paces = {};
-  if (!is_slow) {
-    log::info("upstream " + server.stats.url + ": answers as fast as others again");
-    return;
-  }
-  server.stats.trouble = "its first tokens take " + in_seconds(pace) +
-                         " for each 1,024 tokens of " + "the prompt, those of another server " +
-                         in_seconds(others);
+  if (!is_slow) return log::info("upstream " + server.stats.url + ": is no longer slow");
+  server.stats.trouble = why;
   log::warn("upstream " + server.stats.url + ": gets a run every " +
-            in_seconds(options_.check_period) + " until it is faster: " + server.stats.trouble);
+            in_seconds(options_.check_period) + " until it is faster: " + why);
+}
+
+// The servers to choose from among those that are free: a slow one whose trial is due, or else
+// those that are not slow, unless all of their places are taken.
+Balancer::Servers Balancer::quick_ones(const Servers& free, Clock::time_point now) const {
+  Servers quick;
+  for (std::size_t i = 0; i < servers_.size(); ++i) {
+    const Server& one = servers_[i];
+    if (!free[i]) continue;
+    if (!one.is_slow) {
+      quick.set(i);
+    } else if (one.waiting.empty() && now >= one.next_try) {
+      return Servers(1) << i;
+    }
+  }
+  return quick.any() && load(least_busy(quick)) < 1 ? quick : free;
+}
+
+// What a run is measured by later: the part of its prompt that the server does not know.
+Balancer::Waiting Balancer::waiting_of(std::span<const std::uint64_t> prefixes, std::size_t server,
+                                       std::uint64_t tokens, Clock::time_point now) const {
+  std::size_t known = prefixes.size();
+  const auto knows = [&](std::uint64_t prefix) {
+    return std::ranges::any_of(std::array{&young_, &old_}, [&](const Known* half) {
+      const auto found = half->find(prefix);
+      return found != half->end() && Servers(found->second)[server];
+    });
+  };
+  while (known > 0 && !knows(prefixes[known - 1])) --known;
+  const double blocks = static_cast<double>(std::max<std::size_t>(1, prefixes.size()));
+  const double unknown = static_cast<double>(tokens) * (1 - static_cast<double>(known) / blocks);
+  const Server& one = servers_[server];
+  return {.begun = now,
+          .kind = 2 * known > prefixes.size() ? Kind::warm : Kind::cold,
+          .shares = std::max(1.0, unknown / kShareTokens),
+          .had_place = one.stats.running < one.places};
 }
 
 // The servers that had the longest beginning of the prompt that any of them had.
@@ -220,19 +271,16 @@ void Balancer::remember(std::span<const std::uint64_t> prefixes, std::size_t ser
 
 // The least busy server, unless one that knows the beginning is at most about twice as busy: a warm
 // cache saves the prompt, but not the wait behind others. If all are left alone, the one that is
-// due next is tried, because refusing would be no better. A server on trial gets one run.
+// due next is tried, because refusing would be no better. A server on trial gets one run, and so
+// does a slow one that is due.
 std::optional<Balancer::Ticket> Balancer::choose(std::span<const std::uint64_t> prefixes,
-                                                 const Servers& tried, Clock::time_point now) {
+                                                 const Servers& tried, Clock::time_point now,
+                                                 std::uint64_t tokens) {
   const std::lock_guard lock(mutex_);
   find_slow_ones(now);
   Servers free;
-  Servers fast;
-  for (std::size_t i = 0; i < servers_.size(); ++i) {
-    const Server& one = servers_[i];
-    free[i] = is_free(one) && !tried[i];
-    fast[i] = free[i] && (!one.is_slow || (one.waiting.empty() && now >= one.next_try));
-  }
-  if (fast.any()) free = fast;
+  for (std::size_t i = 0; i < servers_.size(); ++i) free[i] = is_free(servers_[i]) && !tried[i];
+  free = quick_ones(free, now);
   if (free.none() && tried.none()) free = next_one();
   if (free.none()) return std::nullopt;
   std::size_t chosen = least_busy(free);
@@ -244,10 +292,19 @@ std::optional<Balancer::Ticket> Balancer::choose(std::span<const std::uint64_t> 
   server.last_choice = ++choices_;
   if (server.state == State::trial) server.trial = choices_;
   if (server.is_slow) server.next_try = now + options_.check_period;
-  server.waiting[choices_] = {.begun = now, .blocks = prefixes.size()};
+  server.waiting[choices_] = waiting_of(prefixes, chosen, tokens, now);
   ++server.stats.running;
   remember(prefixes, chosen);
   return Ticket{chosen, choices_};
+}
+
+// A first token came after `took`, or had not come when the client left.
+void Balancer::tell_pace(Server& server, const Waiting& run, Clock::duration took) {
+  if (!run.had_place) return;
+  const Clock::duration pace = pace_of(took, run.shares);
+  const auto others = pace_of_others(server, run.kind);
+  if (server.is_slow && !(others && is_much_slower(pace, *others))) set_slow(server, false, "");
+  server.paces[static_cast<std::size_t>(run.kind)].tell(pace);
 }
 
 // The first token has come. It proves that the server works, but only if the run began after the
@@ -258,14 +315,7 @@ void Balancer::began(const Ticket& run, Clock::duration after, Clock::time_point
   ++one.stats.first_tokens;
   one.stats.first_token_nanoseconds += static_cast<std::uint64_t>(
       std::chrono::duration_cast<std::chrono::nanoseconds>(after).count());
-  if (const auto waited = one.waiting.extract(run.number)) {
-    const Clock::duration pace = pace_of(after, waited.mapped().blocks);
-    const auto others = pace_of_others(one);
-    if (one.is_slow && !is_much_slower(pace, others.value_or(pace))) {
-      set_slow(one, false, pace, others.value_or(pace));
-    }
-    one.paces.tell(pace);
-  }
+  if (const auto waited = one.waiting.extract(run.number)) tell_pace(one, waited.mapped(), after);
   if (run.number <= one.since) return;
   one.next_check = now + options_.check_period;
   if (one.state == State::up) return;
@@ -281,7 +331,7 @@ void Balancer::ended(const Ticket& run, End end, const std::string& why, Clock::
   const std::lock_guard lock(mutex_);
   Server& one = servers_[run.server];
   --one.stats.running;
-  one.waiting.erase(run.number);
+  const auto waited = one.waiting.extract(run.number);
   if (one.trial == run.number) one.trial = 0;
   const bool tells_of_now = run.number > one.since;
   switch (end) {
@@ -289,6 +339,10 @@ void Balancer::ended(const Ticket& run, End end, const std::string& why, Clock::
       return;
     case End::cancelled:
       ++one.stats.cancelled;
+      if (const auto took = waited ? now - waited.mapped().begun : Clock::duration::zero();
+          took > std::chrono::seconds(1)) {
+        tell_pace(one, waited.mapped(), took);
+      }
       return;
     case End::busy:
       ++one.stats.failed;

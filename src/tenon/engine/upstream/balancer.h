@@ -22,8 +22,9 @@ namespace tenon::engine {
 ///
 ///     Balancer balancer({"http://a:1", "http://b:1"});
 ///     balancer.joined(0, 4);                                      // 4 runs at a time
-///     const auto ticket = balancer.choose(prefixes(prompt), tried);
-///     ... balancer.began(*ticket, took); ... balancer.ended(*ticket, Balancer::End::answered, "");
+///     const auto ticket = balancer.choose(prefixes(prompt), tried, now, prompt.size());
+///     ... balancer.began(*ticket, took, now);
+///     ... balancer.ended(*ticket, Balancer::End::answered, "", now);
 ///
 /// The rules:
 /// - A run goes to the server with the least load (runs by places); in a tie, to the one that was
@@ -36,9 +37,12 @@ namespace tenon::engine {
 ///   sent to it on trial, and the first one that begins brings the server back.
 /// - If all servers are left alone, a run is sent to the one whose pause ends first.
 /// - A server whose first tokens take much longer than those of another one (five times as long and
-///   half a second, for each 1,024 tokens of the prompt) is slow: while others are left it gets one
-///   run in each `check_period`, until the first token of such a run comes soon enough. A run that
-///   still waits for its first token counts with the time that it has waited.
+///   a second) is slow: it gets one run in each `check_period`, until the first token of such a run
+///   comes soon enough. The least of the latest first tokens of both counts, at least three, for
+///   each 1,024 tokens of the prompt that the server did not know; prompts that it knew for the
+///   most part are compared apart. Runs that wait count with the time that they have waited. Runs
+///   for which all places were taken do not. If all places of the others are taken, slow servers
+///   are as good as the rest.
 /// - A run that was sent before its server was left alone, or before it was tried again, says
 ///   nothing about the server's present state; it is only counted.
 /// Thread-safe; nothing here waits.
@@ -82,10 +86,11 @@ class Balancer {
   /// The server is there, and has this many places (at least 1).
   void joined(std::size_t server, std::uint32_t places);
 
-  /// Chooses a server for one run, which counts as running from here on. No value: no server other
-  /// than those `tried` is left.
+  /// Chooses a server for one run, which counts as running from here on. `tokens`: of the whole
+  /// prompt, as far as they are known. No value: no server other than those `tried` is left.
   [[nodiscard]] std::optional<Ticket> choose(std::span<const std::uint64_t> prefixes,
-                                             const Servers& tried, Clock::time_point now);
+                                             const Servers& tried, Clock::time_point now,
+                                             std::uint64_t tokens = 0);
   /// The run's first token has come.
   void began(const Ticket& run, Clock::duration after, Clock::time_point now);
   /// The run is over.
@@ -106,19 +111,25 @@ class Balancer {
  private:
   enum class State : std::uint8_t { absent, up, down, trial };
 
+  // Whether the server knew most of the prompt.
+  enum class Kind : std::uint8_t { cold, warm };
+
   // A run that waits for its first token.
   struct Waiting {
     Clock::time_point begun;
-    std::size_t blocks = 0;  // of the prompt
+    Kind kind = Kind::cold;
+    double shares = 1;       // of 1,024 tokens that the server did not know
+    bool had_place = false;  // at once
   };
-  // What the first tokens of the latest runs took, for each 1,024 tokens of the prompt. The least
-  // counts, since one prompt that no cache knows, or one long answer before it, says little.
+  // What the first tokens of the latest runs took, for each share.
   struct Paces {
     static constexpr std::size_t kKept = 8;
+    static constexpr std::size_t kEnough = 3;
     std::array<Clock::duration, kKept> latest{};
     std::size_t count = 0;  // of all that were told
 
     void tell(Clock::duration pace) { latest[count++ % kKept] = pace; }
+    // One run may have been slow for a reason of its own. No value: there are not enough.
     [[nodiscard]] std::optional<Clock::duration> least() const;
   };
 
@@ -134,7 +145,7 @@ class Balancer {
     bool is_suspect = false;  // a run has failed since the last check
     std::uint64_t last_choice = 0;
     std::map<std::uint64_t, Waiting> waiting;  // by the run's number
-    Paces paces;
+    std::array<Paces, 2> paces;                // by Kind
     bool is_slow = false;
     Clock::time_point next_try{};  // of a slow one
     UpstreamStats stats;
@@ -143,9 +154,14 @@ class Balancer {
   };
 
   [[nodiscard]] bool is_free(const Server& server) const;
-  [[nodiscard]] std::optional<Clock::duration> pace_of_others(const Server& server) const;
+  [[nodiscard]] std::optional<Clock::duration> pace_of_others(const Server& server,
+                                                              Kind kind) const;
   void find_slow_ones(Clock::time_point now);
-  void set_slow(Server& server, bool is_slow, Clock::duration pace, Clock::duration others);
+  void tell_pace(Server& server, const Waiting& run, Clock::duration took);
+  void set_slow(Server& server, bool is_slow, const std::string& why);
+  [[nodiscard]] Servers quick_ones(const Servers& free, Clock::time_point now) const;
+  [[nodiscard]] Waiting waiting_of(std::span<const std::uint64_t> prefixes, std::size_t server,
+                                   std::uint64_t tokens, Clock::time_point now) const;
   [[nodiscard]] Servers with_prefix(std::span<const std::uint64_t> prefixes,
                                     const Servers& among) const;
   [[nodiscard]] Servers next_one() const;
@@ -171,5 +187,7 @@ class Balancer {
 /// The same for any request. For engines that take messages there is one hash for each of the first
 /// 512 messages, which stands for the tools and all messages up to it.
 [[nodiscard]] std::vector<std::uint64_t> prefixes(const GenerateRequest& request);
+/// The tokens of its prompt; for one of texts or messages a guess, of four bytes each.
+[[nodiscard]] std::uint64_t prompt_tokens(const GenerateRequest& request);
 
 }  // namespace tenon::engine

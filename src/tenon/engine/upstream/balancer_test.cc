@@ -219,52 +219,115 @@ TEST(Balancer, UnlessThatServerIsMuchBusier) {
   EXPECT_EQ(chosen, "aaabbbab");  // from the fourth choice on both know it
 }
 
-// How many of a row's runs a server gets in each of two halves of a minute, where the first tokens
-// of each server take so long; runs come every 20 ms, two thirds of them with one beginning.
+// Servers with places and queues, and a client whose runs come every 20 ms for a minute, two thirds
+// of them with a beginning that is known. A first token takes what the row says.
+class Traffic {
+ public:
+  using Took = std::chrono::milliseconds (*)(std::size_t server, bool is_known, std::size_t i);
+
+  Traffic(std::size_t servers, std::uint32_t places)
+      : balancer_(
+            [&] {
+              std::vector<std::string> urls;
+              for (std::size_t i = 0; i < servers; ++i)
+                urls.push_back("http://" + std::to_string(i));
+              return urls;
+            }(),
+            {.check_period = 5s}),
+        busy_(servers, std::vector<Now>(places)) {
+    for (std::size_t i = 0; i < servers; ++i) balancer_.joined(i, places);
+  }
+
+  // Which server gets run `i`, at `now`.
+  std::size_t run(std::size_t i, Now now, bool is_known, Took took,
+                  std::chrono::milliseconds lasts) {
+    finish(now);
+    const auto prompt = is_known ? prompt_of("known", 32) : prompt_of("x" + std::to_string(i), 32);
+    const auto run = balancer_.choose(prompt, {}, now, 2048).value_or(Balancer::Ticket{});
+    Now& place = *std::ranges::min_element(busy_[run.server]);
+    const Now first = std::max(now, place) + took(run.server, is_known, i);
+    place = first + lasts;
+    coming_.emplace(first, Event{run, now, false});
+    coming_.emplace(place, Event{run, now, true});
+    return run.server;
+  }
+
+ private:
+  struct Event {
+    Balancer::Ticket run;
+    Now begun;
+    bool is_end = false;
+  };
+
+  void finish(Now now) {
+    while (!coming_.empty() && coming_.begin()->first <= now) {
+      const auto [at, event] = *coming_.begin();
+      coming_.erase(coming_.begin());
+      if (event.is_end) {
+        balancer_.ended(event.run, End::answered, "", at);
+      } else {
+        balancer_.began(event.run, at - event.begun, at);
+      }
+    }
+  }
+
+  Balancer balancer_;
+  std::vector<std::vector<Now>> busy_;  // when each place is free
+  std::multimap<Now, Event> coming_;
+};
+
 struct PaceRow {
   std::string_view name;
-  std::vector<std::chrono::milliseconds> first_half;
-  std::vector<std::chrono::milliseconds> second_half;
-  std::size_t least[2];  // of the runs that the last server gets, of 1,500
+  std::size_t servers;
+  Traffic::Took took;
+  std::size_t least[2];  // of the runs that the last server gets in each half, of 1,500
   std::size_t most[2];
 };
 
 const PaceRow kPaceRows[] = {
-    {"EquallyFast", {40ms, 40ms, 40ms}, {40ms, 40ms, 40ms}, {150, 150}, {1200, 1200}},
-    {"ALittleSlower", {40ms, 40ms, 400ms}, {40ms, 40ms, 400ms}, {20, 20}, {1200, 1200}},
-    {"OneIsSlow", {40ms, 40ms, 4s}, {40ms, 40ms, 4s}, {1, 4}, {60, 7}},
-    {"OneBecomesSlow", {40ms, 40ms, 40ms}, {40ms, 40ms, 4s}, {150, 4}, {1200, 60}},
-    {"OneRecovers", {40ms, 40ms, 4s}, {40ms, 40ms, 40ms}, {1, 150}, {60, 1200}},
-    {"AllAreSlow", {4s, 4s, 4s}, {4s, 4s, 4s}, {400, 400}, {600, 600}},
-    {"AllButOneAreSlow", {4s, 4s, 40ms}, {4s, 4s, 40ms}, {1300, 1400}, {1500, 1500}},
+    {"EquallyFast", 3, [](auto, auto, auto) { return 40ms; }, {150, 150}, {1200, 1200}},
+    {"ALittleSlower",
+     3,
+     [](auto server, auto, auto) { return server == 2 ? 400ms : 40ms; },
+     {20, 20},
+     {1200, 1200}},
+    {"OneIsSlow",
+     3,
+     [](auto server, auto, auto) { return server == 2 ? 8000ms : 40ms; },
+     {3, 3},
+     {60, 8}},
+    {"OneBecomesSlow",
+     3,
+     [](auto server, auto, auto i) { return server == 2 && i >= 1500 ? 8000ms : 40ms; },
+     {150, 3},
+     {1200, 80}},
+    {"OneRecovers",
+     3,
+     [](auto server, auto, auto i) { return server == 2 && i < 1500 ? 8000ms : 40ms; },
+     {3, 150},
+     {60, 1200}},
+    {"AllAreSlow", 3, [](auto, auto, auto) { return 4000ms; }, {400, 400}, {600, 600}},
+    // Equal servers: what no cache knows takes a hundred times as long.
+    {"ColdPromptsAreSlow",
+     2,
+     [](auto, auto is_known, auto) { return is_known ? 20ms : 2000ms; },
+     {150, 150},
+     {1350, 1350}},
+    {"OneRunOfManyHangs",
+     2,
+     [](auto, auto, auto i) { return i % 100 == 7 ? 9000ms : 40ms; },
+     {300, 300},
+     {1200, 1200}},
 };
 
 TEST(Balancer, ASlowServerGetsARunNowAndThen) {
   for (const PaceRow& row : kPaceRows) {
     SCOPED_TRACE(row.name);
-    Balancer balancer = [] {
-      Balancer::Options options = kBalancerOptions;
-      options.check_period = 5s;
-      return Balancer({"http://a", "http://b", "http://c"}, options);
-    }();
-    for (std::size_t i = 0; i < 3; ++i) balancer.joined(i, 8);
-    const auto known = prompt_of("known", 2);
-    std::multimap<Now, std::pair<Balancer::Ticket, Now>> coming;  // by the time of the first token
+    Traffic traffic(row.servers, 32);
     std::size_t got[2] = {0, 0};
     for (std::size_t i = 0; i < 3000; ++i) {
-      const Now now = Now{} + i * 20ms;
-      while (!coming.empty() && coming.begin()->first <= now) {
-        const auto [at, run] = *coming.begin();
-        coming.erase(coming.begin());
-        balancer.began(run.first, at - run.second, at);
-        balancer.ended(run.first, End::answered, "", at);
-      }
-      const auto run =
-          balancer.choose(i % 3 != 0 ? known : prompt_of("x" + std::to_string(i), 2), {}, now);
-      ASSERT_TRUE(run);
-      const auto& paces = i < 1500 ? row.first_half : row.second_half;
-      coming.emplace(now + paces[run->server], std::pair(*run, now));
-      if (run->server == 2) ++got[i / 1500];
+      const std::size_t server = traffic.run(i, Now{} + i * 20ms, i % 3 != 0, row.took, 5ms);
+      if (server == row.servers - 1) ++got[i / 1500];
     }
     for (const std::size_t half : {0, 1}) {
       SCOPED_TRACE(half);
@@ -274,26 +337,65 @@ TEST(Balancer, ASlowServerGetsARunNowAndThen) {
   }
 }
 
+// Runs that wait for a place say nothing of their server's speed, so a burst leaves the servers as
+// they were.
+TEST(Balancer, ABurstMakesNoServerSlow) {
+  Traffic traffic(3, 4);
+  const auto took = [](auto, auto, auto) { return 40ms; };
+  for (std::size_t i = 0; i < 30; ++i) traffic.run(i, Now{} + i * 1s, false, took, 100ms);
+  std::size_t got[3] = {0, 0, 0};
+  for (std::size_t i = 0; i < 60; ++i) ++got[traffic.run(100 + i, Now{} + 30s, false, took, 10s)];
+  for (std::size_t i = 0; i < 60; ++i) {
+    ++got[traffic.run(200 + i, Now{} + 31s + i * 300ms, false, took, 10s)];
+  }
+  for (const std::size_t each : got) EXPECT_NEAR(static_cast<double>(each), 40, 6);
+}
+
 // A prompt of 8,192 tokens may take eight times as long as one of 1,024.
 TEST(Balancer, ALongPromptDoesNotMakeAServerSlow) {
-  for (const auto& [waits, is_slow] : {std::pair(7s, false), std::pair(9s, true)}) {
+  for (const auto& [waits, is_slow] : {std::pair(11s, false), std::pair(13s, true)}) {
     Balancer balancer = balancer_of(2);
-    for (std::size_t i = 0; i < 2; ++i) balancer.joined(i, 8);
-    const auto only = [&](std::size_t server, std::size_t blocks) {
-      return *balancer.choose(prompt_of("prompt", blocks), ~(Balancer::Servers(1) << server), {});
+    for (std::size_t i = 0; i < 2; ++i) balancer.joined(i, 16);
+    const auto only = [&](std::size_t server, std::size_t blocks, std::string_view text) {
+      return balancer
+          .choose(prompt_of(text, blocks), ~(Balancer::Servers(1) << server), {}, 64 * blocks)
+          .value_or(Balancer::Ticket{});
     };
-    const auto short_one = only(0, 1);
-    balancer.began(short_one, 100ms, {});
-    balancer.ended(short_one, End::answered, "", {});
-    only(1, 128);
+    for (const std::string_view text : {"one", "two", "three"}) {
+      const auto short_one = only(0, 1, text);
+      balancer.began(short_one, 100ms, {});
+      balancer.ended(short_one, End::answered, "", {});
+    }
+    for (const std::string_view text : {"four", "five", "six"}) only(1, 128, text);
     std::string chosen;
     for (int i = 0; i < 4; ++i) {
-      const auto run = balancer.choose(prompt_of("prompt", 128), {}, Now{} + waits);
-      chosen += static_cast<char>('a' + run->server);
-      balancer.ended(*run, End::cancelled, "", Now{} + waits);
+      const auto run = balancer.choose({}, {}, Now{} + waits).value_or(Balancer::Ticket{});
+      chosen += static_cast<char>('a' + run.server);
+      if (run.server == 0) only(0, 1, "seven" + std::to_string(i));
     }
     EXPECT_EQ(chosen.find('b') == std::string::npos, is_slow) << chosen;
   }
+}
+
+// A client that leaves before the first token has waited as long as it has.
+TEST(Balancer, RunsThatWereCancelledTellOfAServerThatHangs) {
+  Balancer balancer = balancer_of(2);
+  for (std::size_t i = 0; i < 2; ++i) balancer.joined(i, 16);
+  Now now{};
+  std::size_t hung = 0;
+  for (int i = 0; i < 40; ++i) {
+    const auto run = balancer.choose({}, {}, now).value_or(Balancer::Ticket{});
+    if (run.server == 1) {
+      ++hung;
+      now += 3s;
+      balancer.ended(run, End::cancelled, "", now);
+    } else {
+      now += 50ms;
+      balancer.began(run, 50ms, now);
+      balancer.ended(run, End::answered, "", now);
+    }
+  }
+  EXPECT_LE(hung, 6u);
 }
 
 TEST(Balancer, RemembersSoManyBeginningsAndNoMore) {

@@ -102,22 +102,26 @@ class PoolTokenizer final : public vocab::Tokenizer {
   const Core& core_;
   const vocab::Tokenizer& first_;
   mutable std::atomic<std::size_t> last_{0};  // the server that answered last
-  // What a question takes, in the mean of the latest.
+  // What a text takes of which a server is asked: the latest one, or a little less than before.
   mutable std::atomic<Clock::duration> usual_{Clock::duration::zero()};
 };
 
 // Asks the server that answered last first, and those that are left alone at the very end. One that
-// takes much longer than questions usually do is given up for the next; if all do, each is waited
-// for as long as the caller's patience lasts.
+// takes much longer than questions usually do is given up for the next. If all do, they are asked
+// again with more time, until each had as long as a question may take.
 Status PoolTokenizer::encode(std::string_view text, vocab::Controls controls, bool at_start,
                              std::vector<TokenId>& ids) const {
   constexpr std::chrono::milliseconds kSoon{100};
-  constexpr int kMuch = 3;  // times what questions usually take
+  constexpr std::chrono::seconds kLong{5};
+  constexpr std::chrono::milliseconds kAsked{1};  // a server was asked if it took longer
+  constexpr int kMuch = 3;                        // times what questions usually take
+  constexpr int kMore = 4;                        // times the limit of the round before
   const std::size_t size = ids.size();
   const std::size_t count = core_.engines.size();
   const std::size_t last = last_.load(std::memory_order_relaxed);
   const Clock::duration usual = usual_.load(std::memory_order_relaxed);
   Status done = Unexpected(Error{Errc::unavailable, "no server of the model is there"});
+  // Whether one of the servers has answered, or none will be waited for any more.
   const auto ask_all = [&](bool is_up, Clock::duration limit) {
     for (std::size_t i = 0; i < count; ++i) {
       const std::size_t at = (last + i) % count;
@@ -126,21 +130,31 @@ Status PoolTokenizer::encode(std::string_view text, vocab::Controls controls, bo
       // A server that failed may have added some ids.
       ids.resize(size);
       const auto begun = Clock::now();
-      const bool is_limited = limit > Clock::duration::zero();
-      const patience::Scope scope(
-          {.deadline = is_limited ? begun + limit : Clock::time_point::max()});
-      done = engine->tokenizer().encode(text, controls, at_start, ids);
+      {
+        const patience::Scope scope({.deadline = begun + limit});
+        done = engine->tokenizer().encode(text, controls, at_start, ids);
+      }
       if (done || done.error().code != Errc::unavailable) {
         last_.store(at, std::memory_order_relaxed);
-        usual_.store((7 * usual + (Clock::now() - begun)) / 8, std::memory_order_relaxed);
+        const Clock::duration took = Clock::now() - begun;
+        if (took > kAsked) {
+          usual_.store(std::max(took, (7 * usual + took) / 8), std::memory_order_relaxed);
+        }
         return true;
       }
+      if (patience::current().is_over()) return true;
     }
     return false;
   };
-  const bool has_others = core_.balancer.count_up() > 1;
-  if (has_others && ask_all(true, std::max<Clock::duration>(kSoon, kMuch * usual))) return done;
-  if (ask_all(true, {}) || ask_all(false, {})) return done;
+  // A server reads a megabyte in a second, at worst.
+  Clock::duration limit =
+      std::max<Clock::duration>(kSoon, kMuch * usual) + std::chrono::microseconds(text.size());
+  while (core_.balancer.count_up() > 1 && limit < kLong) {
+    if (ask_all(true, limit)) return done;
+    limit *= kMore;
+  }
+  constexpr std::chrono::hours kNoLimit{1};  // each question has its own
+  if (!ask_all(true, kNoLimit)) ask_all(false, kNoLimit);
   return done;
 }
 
@@ -152,7 +166,9 @@ class Attempts final : public EventSink, public std::enable_shared_from_this<Att
       : core_(core),
         sink_(std::move(sink)),
         pending_(std::make_unique<Pending>(Pending{.request = std::move(request)})) {
-    if (core_.servers.size() > 1) pending_->prefixes = prefixes(pending_->request);
+    if (core_.servers.size() == 1) return;
+    pending_->prefixes = prefixes(pending_->request);
+    pending_->tokens = prompt_tokens(pending_->request);
   }
 
   /// Fails if no server accepts the run.
@@ -172,6 +188,7 @@ class Attempts final : public EventSink, public std::enable_shared_from_this<Att
   struct Pending {
     GenerateRequest request;
     std::vector<std::uint64_t> prefixes{};
+    std::uint64_t tokens = 0;
     trace::Context trace = trace::current();
     Clock::time_point begun = Clock::now();
     Clock::time_point attempt_begun{};
@@ -228,7 +245,8 @@ Status Attempts::launch() {
   const trace::Scope scope(trace);
   std::optional<Error> last;
   while (true) {
-    const auto chosen = core_.balancer.choose(pending_->prefixes, pending_->tried, Clock::now());
+    const auto chosen =
+        core_.balancer.choose(pending_->prefixes, pending_->tried, Clock::now(), pending_->tokens);
     if (!chosen) {
       return Unexpected(last ? *last : Error{Errc::unavailable, core_.balancer.troubles()});
     }

@@ -454,7 +454,8 @@ const QuestionRow kQuestionRows[] = {
     {"TheFirstIsGivenUpForTheNext", {1h, 1ms}, {1, 2}},
     {"EachIfNeedBe", {1h, 1h, 1ms}, {1, 1, 2}},
     {"AFastOneIsKept", {1ms, 1ms}, {2, 0}},
-    {"IfAllAreSlowTheFirstIsWaitedFor", {250ms, 1h}, {4, 2}},
+    {"IfAllAreSlowTheyHaveMoreTime", {250ms, 1h}, {3, 1}},
+    {"WhicheverAnswers", {1h, 250ms}, {2, 3}},
 };
 
 TEST(Pool, AsksTheNextForTokensWhenOneTakesLong) {
