@@ -121,10 +121,14 @@ std::string body_of(const GenerateRequest& request) {
 class LlamaServer final : public Engine {
  public:
   LlamaServer(std::unique_ptr<Remote> remote, LlamaServerOptions options)
-      : remote_(std::move(remote)), tokenizer_(std::move(options.tokenizer)) {}
+      : remote_(std::move(remote)),
+        is_tokenized_here_(options.tokenizer != nullptr),
+        tokenizer_(std::move(options.tokenizer)) {}
 
   /// Asks the server what it serves.
   Status meet();
+  /// Fails with `invalid` if the server has other tokens than the tokenizer of a file.
+  Status compare_tokenizer() const;
 
   const Capabilities& capabilities() const override { return capabilities_; }
   const vocab::Tokenizer& tokenizer() const override { return *tokenizer_; }
@@ -135,9 +139,10 @@ class LlamaServer final : public Engine {
 
  private:
   Status ask_for_tokenizer(const Value& props);
-  Status compare_tokenizer() const;
+  [[nodiscard]] Expected<Value> tokens_there(Value content, bool parses_special) const;
 
   const std::unique_ptr<Remote> remote_;
+  const bool is_tokenized_here_;
   std::shared_ptr<const vocab::Tokenizer> tokenizer_;
   std::uint32_t vocabulary_ = 0;  // the server's
   std::string chat_template_;
@@ -164,6 +169,9 @@ Status LlamaServer::check() const {
                     " tokens instead of " + std::to_string(vocabulary_) +
                     ": start it with the model that it had, or start this server anew"));
   }
+  if (Status same = compare_tokenizer(); !same) {
+    return Unexpected(unavailable(same.error().message));
+  }
   return check_context(remote_->url(), capabilities_.context_tokens, context_in(*props));
 }
 
@@ -184,7 +192,7 @@ Status LlamaServer::meet() {
   }
   vocabulary_ = vocabulary_in(*models);
   capabilities_.knows_controls = true;
-  return tokenizer_ == nullptr ? ask_for_tokenizer(*props) : compare_tokenizer();
+  return is_tokenized_here_ ? Status() : ask_for_tokenizer(*props);
 }
 
 Status LlamaServer::ask_for_tokenizer(const Value& props) {
@@ -199,28 +207,53 @@ Status LlamaServer::ask_for_tokenizer(const Value& props) {
   return {};
 }
 
-// Tokenizers of two models may have the same size, so the server is asked for the tokens of a text
-// in which they differ: words of several scripts, numbers, spaces, code.
+// What the server makes of texts.
+Expected<Value> LlamaServer::tokens_there(Value content, bool parses_special) const {
+  auto answer = remote_->post("/tokenize", json::Object{{"content", std::move(content)},
+                                                        {"add_special", false},
+                                                        {"parse_special", parses_special}});
+  if (!answer) return Unexpected(unavailable(answer.error().message));
+  const Value* tokens = answer->find("tokens");
+  return tokens == nullptr ? Value() : *tokens;
+}
+
+// Tokenizers of two models may have the same size, and those of one family differ in their control
+// tokens only. So the server is asked for the tokens of a text in which the others differ (words of
+// several scripts, numbers, spaces, code), and for those of the control tokens' texts.
 Status LlamaServer::compare_tokenizer() const {
   constexpr std::string_view kSample =
       "The qu\u00edck brown f\u00f6x:  12345.678\n\n\tif (x_1 >= 42) { return \"na\u00efve\"; }\r\n"
       "\u041f\u0440\u0438\u0432\u0435\u0442 \u4f60\u597d\uff0c\u4e16\u754c "
-      "\u0645\u0631\u062d\u0628\u0627 \U0001f600 <|im_start|> internationalization";
-  const auto answer = remote_->post(
-      "/tokenize",
-      json::Object{{"content", kSample}, {"add_special", false}, {"parse_special", false}});
-  if (!answer) return Unexpected(answer.error());
-  std::vector<TokenId> here;
-  if (Status done = tokenizer_->encode(kSample, vocab::Controls::off, true, here); !done) {
+      "\u0645\u0631\u062d\u0628\u0627 \U0001f600 internationalization";
+  constexpr std::size_t kMostControls = 4096;
+  if (!is_tokenized_here_) return {};
+  std::vector<TokenId> sample;
+  if (Status done = tokenizer_->encode(kSample, vocab::Controls::off, true, sample); !done) {
     return done;
   }
-  const Value* there = answer->find("tokens");
-  json::Array ids(here.begin(), here.end());
-  if (there != nullptr && *there == Value(std::move(ids))) return {};
-  return Unexpected(unavailable(remote_->url() + " makes other tokens of a text than the file in " +
-                                "`tokenizer`: name the file of the model that the server has (a " +
-                                "GGUF file is best), or leave the key out, so that the server is " +
-                                "asked for tokens"));
+  json::Array texts;
+  json::Array controls;
+  for (std::size_t i = 0; i < tokenizer_->size() && controls.size() < kMostControls; ++i) {
+    const auto id = static_cast<TokenId>(i);
+    const std::string_view text = tokenizer_->bytes(id);
+    if (!tokenizer_->is_control(id) || tokenizer_->control_token(text) != id) continue;
+    texts.emplace_back(text);
+    controls.emplace_back(id);
+  }
+  const auto of_sample = tokens_there(kSample, false);
+  if (!of_sample) return Unexpected(of_sample.error());
+  bool is_same = *of_sample == Value(json::Array(sample.begin(), sample.end())) &&
+                 tokenizer_->size() <= std::size_t{vocabulary_};
+  if (is_same && !controls.empty()) {
+    const auto of_controls = tokens_there(std::move(texts), true);
+    if (!of_controls) return Unexpected(of_controls.error());
+    is_same = *of_controls == Value(std::move(controls));
+  }
+  if (is_same) return {};
+  return Unexpected(Error{Errc::invalid,
+                          remote_->url() + " has other tokens than the file in `tokenizer`: name " +
+                              "the GGUF file that the server has, or leave the key out, so that " +
+                              "the server is asked for tokens"});
 }
 
 Expected<std::unique_ptr<Run>> LlamaServer::start(GenerateRequest request,
@@ -245,6 +278,7 @@ Expected<std::unique_ptr<Engine>> connect_llama_server(ServerAddress server,
   auto engine = std::make_unique<LlamaServer>(*std::move(remote), std::move(options));
   // Whatever the server refuses at this point is not the fault of a client's request.
   if (Status met = engine->meet(); !met) return Unexpected(unavailable(met.error().message));
+  if (Status same = engine->compare_tokenizer(); !same) return Unexpected(std::move(same.error()));
   return engine;
 }
 

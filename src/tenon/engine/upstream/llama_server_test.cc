@@ -342,19 +342,27 @@ TEST(LlamaServer, IsRefusedWhereItDoesNotTellItsVocabulary) {
   }
 }
 
+constexpr std::string_view kLargerModels = R"({"data": [{"id": "m", "meta": {"n_vocab": 258}}]})";
+
+std::shared_ptr<const vocab::Tokenizer> tokenizer_here(std::string control) {
+  return std::make_shared<vocab::ByteTokenizer>(
+      std::vector<std::string>{std::move(control), std::string(kMarkerText)},
+      vocab::ByteTokenizer::Roles{.eos = std::string(kMarkerText)});
+}
+
 // With a tokenizer from a file, prompts need no question to the server.
 TEST(LlamaServer, IsAskedForNoTokensWhereTheTokenizerIsHere) {
-  const LlamaServerFake fake(with_end("eos"));
-  const auto here = std::make_shared<vocab::ByteTokenizer>(
-      std::vector<std::string>{"<|im_end|>"}, vocab::ByteTokenizer::Roles{.eos = "<|im_end|>"});
-  auto engine = connect_llama_server({.url = fake.url()}, {.tokenizer = here});
+  const LlamaServerFake fake(with_end("eos"), {.models = kLargerModels});
+  auto engine = connect_llama_server({.url = fake.url()},
+                                     {.tokenizer = tokenizer_here(std::string(kControlText))});
   ASSERT_TRUE(engine) << engine.error().message;
   EXPECT_TRUE((*engine)->capabilities().knows_controls);
   EXPECT_EQ((*engine)->chat_template(), "T");
   const int asked = fake.questions();
   std::vector<TokenId> ids;
-  ASSERT_TRUE((*engine)->tokenizer().encode("a<|im_end|>", vocab::Controls::on, true, ids));
-  EXPECT_EQ(ids, (std::vector<TokenId>{'a', 256}));
+  const std::string text = "a" + std::string(kControlText);
+  ASSERT_TRUE((*engine)->tokenizer().encode(text, vocab::Controls::on, true, ids));
+  EXPECT_EQ(ids, (std::vector<TokenId>{'a', kControlId}));
   EXPECT_EQ(fake.questions(), asked);
   auto sink = std::make_shared<RecordingSink>();
   const auto run = (*engine)->start({.prompt = ids}, sink);
@@ -365,15 +373,27 @@ TEST(LlamaServer, IsAskedForNoTokensWhereTheTokenizerIsHere) {
 }
 
 TEST(LlamaServer, RefusesATokenizerOfAnotherModel) {
-  const auto here = std::make_shared<vocab::ByteTokenizer>();
-  for (const std::string_view tokens : {R"({"tokens": [1, 2, 3]})", "{}", "<html>"}) {
-    const LlamaServerFake fake("", {.tokens = tokens});
-    const auto engine = connect_llama_server({.url = fake.url()}, {.tokenizer = here});
+  const struct {
+    std::string_view name;
+    std::string_view control;
+    Faults faults;
+    Errc code = Errc::invalid;
+  } rows[] = {
+      {"another control token", "<|x|>", {.models = kLargerModels}},
+      {"more tokens than the server", kControlText, {}},
+      {"another vocabulary",
+       kControlText,
+       {.tokens = R"({"tokens": [1]})", .models = kLargerModels}},
+      {"no tokens", kControlText, {.tokens = "{}", .models = kLargerModels}},
+      {"no answer", kControlText, {.tokens = "<html>", .models = kLargerModels}, Errc::unavailable},
+  };
+  for (const auto& row : rows) {
+    SCOPED_TRACE(row.name);
+    const LlamaServerFake fake("", row.faults);
+    const auto engine = connect_llama_server(
+        {.url = fake.url()}, {.tokenizer = tokenizer_here(std::string(row.control))});
     ASSERT_FALSE(engine);
-    EXPECT_EQ(engine.error().code, Errc::unavailable);
-    if (tokens == "<html>") continue;
-    EXPECT_NE(engine.error().message.find("other tokens"), std::string::npos)
-        << engine.error().message;
+    EXPECT_EQ(engine.error().code, row.code) << engine.error().message;
   }
 }
 
