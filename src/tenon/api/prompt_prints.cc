@@ -36,6 +36,7 @@ void add_message(const Message& message, PromptPrint::Part& part) {
   made.add(message.text());
   made.add(message.reasoning);
   made.add(message.name);
+  made.add(message.tool_call_id);
   made.add_hash(message.tool_calls.size());
   for (const message::ToolCall& call : message.tool_calls) {
     made.add(call.name);
@@ -63,6 +64,10 @@ PromptPrint print_of(const message::ChatRequest& request) {
     tools.add(tool.description);
     tools.add(json::to_string(tool.parameters));
   }
+  // What a template is told besides, as whether the model shall think, stands at the beginning of
+  // most prompts.
+  PartMaker(print.system)
+      .add_hash(std::hash<std::string>()(json::to_string(json::Value(request.template_kwargs))));
   bool has_begun = false;
   for (const Message& message : request.messages) {
     has_begun = has_begun || message.role != Role::system;

@@ -31,8 +31,7 @@ struct PromptPrint {
   std::vector<Part> messages;  ///< All others.
 };
 
-/// It is read from a decoded request, so that the marks of `cache_control` and the order of keys do
-/// not count.
+/// It is read from a decoded request, so that the marks of `cache_control` do not count.
 [[nodiscard]] PromptPrint print_of(const message::ChatRequest& request);
 
 /// The first difference, in the order of a prompt.

@@ -2,7 +2,6 @@
 
 #include <exception>
 #include <string>
-#include <system_error>
 #include <utility>
 
 #include "tenon/base/crash.h"
@@ -25,7 +24,12 @@ void Workers::post(std::function<void()> task) {
   const std::lock_guard lock(mutex_);
   if (is_stopped_) return;
   waiting_.push_back(std::move(task));
-  let_in();
+  try {
+    let_in();
+  } catch (...) {
+    waiting_.pop_back();  // without any thread it would wait for ever
+    throw;
+  }
 }
 
 std::size_t Workers::waiting() const {
@@ -55,13 +59,15 @@ void Workers::let_in() {
   if (threads_.size() >= at_once_ + kMostThatWait) return;
   try {
     threads_.emplace_back([this] { run(); });
-  } catch (const std::system_error& thrown) {
-    // The task is taken by the thread that is idle next; without any thread it would wait for ever.
-    if (threads_.empty()) throw;
+    ++idle_;
+  } catch (const std::exception& thrown) {
+    // A thread that is there takes the task when it is idle.
     log::warn(std::string("no thread for a task: ") + thrown.what());
+    if (threads_.empty()) throw;
   }
 }
 
+// The thread that waits is there, so let_in() does not throw.
 void Workers::begins_to_wait() {
   const std::lock_guard lock(mutex_);
   --going_;
@@ -78,8 +84,8 @@ void Workers::run() {
   const crash::ThreadStack stack;
   const patience::Hosted hosted(*this);
   std::unique_lock lock(mutex_);
+  // It has been counted as idle since it was started.
   while (true) {
-    ++idle_;
     wake_.wait(lock, [this] { return is_stopped_ || (!waiting_.empty() && going_ < at_once_); });
     --idle_;
     if (is_stopped_) return;
@@ -96,6 +102,7 @@ void Workers::run() {
     task = nullptr;  // destroyed before the lock is taken
     lock.lock();
     --going_;
+    ++idle_;
   }
 }
 

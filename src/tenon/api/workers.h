@@ -24,7 +24,8 @@ class Workers final : private patience::Host {
   /// Tasks that may wait at a time, each of which keeps a thread.
   static constexpr unsigned kMostThatWait = 128;
 
-  /// So many tasks at a time, besides those that wait.
+  /// So many tasks at a time, besides those that wait. When many have waited at once, more go on
+  /// for a while.
   explicit Workers(unsigned at_once);
   ~Workers() override;
   Workers(const Workers&) = delete;
@@ -49,7 +50,7 @@ class Workers final : private patience::Host {
   std::deque<std::function<void()>> waiting_;
   bool is_stopped_ = false;
   unsigned going_ = 0;  // tasks under way that do not wait
-  unsigned idle_ = 0;   // threads without a task
+  unsigned idle_ = 0;   // threads without a task, or that begin
   std::vector<std::jthread> threads_;
 };
 

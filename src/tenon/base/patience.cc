@@ -9,6 +9,7 @@ namespace {
 const Limit kNone;
 thread_local const Limit* innermost = &kNone;
 thread_local Host* host_of_this_thread = nullptr;
+thread_local unsigned waits_of_this_thread = 0;  // one within another is one
 
 }  // namespace
 
@@ -32,11 +33,18 @@ Hosted::~Hosted() {
 }
 
 Waiting::Waiting() {
-  if (host_of_this_thread != nullptr) host_of_this_thread->begins_to_wait();
+  if (waits_of_this_thread++ > 0 || host_of_this_thread == nullptr) return;
+  try {
+    host_of_this_thread->begins_to_wait();
+  } catch (...) {
+    --waits_of_this_thread;
+    throw;
+  }
 }
 
 Waiting::~Waiting() {
-  if (host_of_this_thread != nullptr) host_of_this_thread->has_waited();
+  if (--waits_of_this_thread > 0 || host_of_this_thread == nullptr) return;
+  host_of_this_thread->has_waited();
 }
 
 const Limit& current() {
