@@ -15,8 +15,10 @@
 
 #include "tenon/base/sanitizers_for_test.h"
 #include "tenon/grammar/front/gbnf.h"
+#include "tenon/grammar/front/read_rules.h"
 #include "tenon/grammar/json/json_frames.h"
 #include "tenon/grammar/machine/grammar_cache.h"
+#include "tenon/grammar/machine/mask_builder.h"
 #include "tenon/grammar/machine/matcher.h"
 #include "tenon/grammar/rules/rules.h"
 #include "tenon/json/value.h"
@@ -506,6 +508,52 @@ TEST(Matcher, TokensWithoutChoiceAreThoseOfTheText) {
     ASSERT_TRUE(matcher.accept(text[i]));
   }
   EXPECT_GT(forced, text.size() / 3);
+}
+
+// Words in which one lexeme may end behind every character and another one begin there. Each token
+// is tried, and the work says that a node of the trie is not visited again for each of them.
+TEST(Masks, OfLexemesThatBeginAnywhereAreRightAndTakeLittleWork) {
+  std::vector<vocab::Token> tokens(256);
+  for (unsigned byte = 0; byte < 256; ++byte) tokens[byte].bytes = static_cast<char>(byte);
+  for (unsigned word = 1; word < 1U << 13U; ++word) {  // its bits below the first one are letters
+    std::string text;
+    for (unsigned bits = word; bits > 1; bits >>= 1U) text += (bits & 1U) != 0 ? 'a' : 'b';
+    if (word % 5 == 0) text += word % 10 == 0 ? '%' : 'x';
+    if (!text.empty()) tokens.push_back({text});
+  }
+  const auto end = static_cast<TokenId>(tokens.size());
+  tokens.push_back({"<|end|>", vocab::Token::Kind::control});
+  const auto vocab = vocab::Vocab::make(std::move(tokens), {end});
+  ASSERT_TRUE(vocab) << vocab.error().message;
+  const auto index = std::make_shared<VocabIndex>(*vocab);
+  const auto rules = read_rules(
+      "root ::= word \"x\"? | twice | \"b\" twice\n"
+      "word ::= \"\" | [ab] word | \"%\" word \"x\"?\n"
+      "twice ::= (\"\" | [ab] word | \"%\" word)? (\"\" [ab] word | \"%\" word)?\n",
+      Syntax::gbnf);
+  ASSERT_TRUE(rules) << rules.error().message;
+  Machine machine;
+  const auto root = add_rules(machine, *rules, index->vocab());
+  ASSERT_TRUE(root) << root.error().message;
+  MaskBuilder masks(machine, index);
+  const auto read = [&](StateId state, std::string_view text) {
+    for (const char byte : text) state = machine.step(state, static_cast<std::uint8_t>(byte));
+    return state;
+  };
+  for (const char* text : {"", "a", "b%", "%a%%b", "bax"}) {
+    const StateId state = read(machine.start(*root), text);
+    std::vector<std::uint32_t> mask(mask_words(index->vocab().size()));
+    const std::uint64_t before = machine.work();
+    masks.fill(state, text, mask);
+    EXPECT_LT(machine.work() - before, 60'000U) << text;
+    for (TokenId token = 0; token < end; ++token) {
+      const std::string_view bytes = index->vocab().bytes(token);
+      EXPECT_EQ((mask[static_cast<std::size_t>(token) / 32] >> token % 32 & 1U) != 0,
+                read(state, bytes) != 0)
+          << text << " and " << bytes;
+    }
+  }
+  EXPECT_FALSE(machine.error());
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "tenon/grammar/machine/mask_builder.h"
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cstddef>
 #include <optional>
@@ -37,6 +38,7 @@ constexpr std::uint32_t kAllNodes = ~0U;
 // How many nodes of a walk by bytes count as one step, in addition to the calls of frames.
 constexpr std::uint32_t kNodesPerStep = 4;
 constexpr std::uint32_t kNodesPerLook = 64;
+constexpr std::uint32_t kNodesPerLexeme = 8;  // as which it counts to begin one behind another
 // Below a node with fewer nodes a lexeme is walked again each time.
 constexpr std::uint32_t kLargeSubtree = 24;
 
@@ -305,7 +307,8 @@ const MaskBuilder::CellMask& MaskBuilder::cell_mask(CellId cell, std::string_vie
       asked = walk_beyond(parts, after, cell, *lexeme, must_ask);
     }
   } else {
-    walk(whole, 0, machine_.state_of(cell));
+    const StateId state = machine_.state_of(cell);
+    walk_untangled(whole, state, [&] { walk(whole, 0, state); });
     asked = whole.asked;
   }
   mask->others = TokenSet(found_, words_);
@@ -339,7 +342,8 @@ bool MaskBuilder::walk_beyond(const LexemeMask& mask, StateId after, CellId cell
     if (beside) {
       Walk walk{*beside, found_, true};
       walk.is_kept = false;
-      walk_lexeme(walk, 0, cell, lexeme, false);
+      walk_untangled(walk, machine_.state_of(cell),
+                     [&] { walk_lexeme(walk, 0, cell, lexeme, false); });
       return walk.asked;
     }
   }
@@ -365,16 +369,20 @@ bool MaskBuilder::walk_out(CellId cell, const Frame::Lexeme& lexeme) {
 bool MaskBuilder::walk_with(const regex::ByteSet& bytes, CellId cell, const Frame::Lexeme& lexeme,
                             bool with_inside) {
   constexpr std::size_t kFewBytes = 4;
+  const auto walk_one = [&](Walk& walk) {
+    walk_untangled(walk, machine_.state_of(cell),
+                   [&] { walk_lexeme(walk, 0, cell, lexeme, with_inside); });
+  };
   if (bytes.size() > kFewBytes) {
     Walk whole{index_->vocab().trie(), found_, true};
-    walk_lexeme(whole, 0, cell, lexeme, with_inside);
+    walk_one(whole);
     return whole.asked;
   }
   bool asked = false;
   for (unsigned byte = 0; byte < 256; ++byte) {
     if (!bytes.contains(static_cast<std::uint8_t>(byte))) continue;
     Walk part{index_->containing(static_cast<std::uint8_t>(byte)), found_, true};
-    walk_lexeme(part, 0, cell, lexeme, with_inside);
+    walk_one(part);
     asked = asked || part.asked;
   }
   return asked;
@@ -905,31 +913,32 @@ StateId MaskBuilder::answered(Walk& walk, StateId state, std::uint32_t node) {
 }
 
 // Finds the tokens below `root` that the machine reads from `state` on. Lexemes are read by their
-// scanners, whose states other cells share, everything else by the machine.
-void MaskBuilder::walk(Walk& walk, std::uint32_t root, StateId state) {
+// scanners, whose states other cells share, everything else by the machine. True: these are all
+// tokens below `root`, so there is nothing more to find there.
+bool MaskBuilder::walk(Walk& walk, std::uint32_t root, StateId state) {
   const TokenTrie& trie = walk.trie;
-  if (state == 0 || trie.end_of(root) == root + 1) return;
+  if (state == 0 || trie.end_of(root) == root + 1) return false;
   if (machine_.has_lexeme(state)) {
     const auto span = machine_.cells_of(state);
     const std::vector<CellId> cells(span.begin(), span.end());
     std::vector<CellId> rest;
     machine_.add_work(cells.size());
     for (const CellId cell : cells) {
-      if (machine_.error()) return;
+      if (is_stopped(walk)) return false;
       if (const auto lexeme = machine_.lexeme(cell)) {
-        walk_lexeme(walk, root, cell, *lexeme, true);
+        if (walk_lexeme(walk, root, cell, *lexeme, true)) return true;
       } else if (cell != 0) {
         rest.push_back(cell);
       }
     }
-    if (rest.empty()) return;
+    if (rest.empty()) return false;
     state = machine_.state_of(rest);
   }
   Place& place = places_[trie.depth(root)];
   place = {state, machine_.readable(state)};
   if (root != 0) {
     walk_nodes(walk, root + 1, trie.end_of(root));
-    return;
+    return false;
   }
   const regex::ByteSet readable = place.readable;
   for (unsigned byte = 0; byte < 256; ++byte) {
@@ -937,11 +946,12 @@ void MaskBuilder::walk(Walk& walk, std::uint32_t root, StateId state) {
     const std::uint32_t child = trie.child_of_root(static_cast<std::uint8_t>(byte));
     if (child != 0) walk_nodes(walk, child, trie.end_of(child));
   }
+  return false;
 }
 
 void MaskBuilder::walk_nodes(Walk& walk, std::uint32_t begin, std::uint32_t end) {
   const TokenTrie& trie = walk.trie;
-  for (std::uint32_t node = begin; node < end && !machine_.error();) {
+  for (std::uint32_t node = begin; node < end && !is_stopped(walk);) {
     const std::uint16_t depth = trie.depth(node);
     const Place& from = places_[depth - 1U];
     const std::uint8_t byte = trie.symbol(node);
@@ -967,7 +977,8 @@ void MaskBuilder::walk_nodes(Walk& walk, std::uint32_t begin, std::uint32_t end)
 }
 
 // The same from inside the lexeme of `cell`. `with_inside`: also the tokens that stay inside it.
-void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
+// Without, these are known to be in the mask, so a subtree in which all do is left out.
+bool MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
                               const Frame::Lexeme& lexeme, bool with_inside) {
   const TokenTrie& trie = walk.trie;
   Scanner& scanner = *lexeme.scanner;
@@ -979,7 +990,7 @@ void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
     walk.found.insert(walk.found.end(), known->inside.begin(), known->inside.end());
     machine_.add_work(1 + known->ends.size());
     for (const Opening::End& end : known->ends) {
-      if (machine_.error()) return;
+      if (is_stopped(walk)) return false;
       Scanner::State state = lexeme.state;
       for (std::size_t i = 0; base != lexeme.state && i < end.text.size(); ++i) {
         if (state != Scanner::kDead) {
@@ -993,18 +1004,16 @@ void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
       walk.found.insert(walk.found.end(), tokens.begin(), tokens.end());
       this->walk(walk, end.node, after);
     }
-    return;
+    return false;
   }
   path_[trie.depth(root)] = lexeme.state;
   const regex::ByteSet alphabet = scanner.alphabet();
   machine_.add_work(1);
   std::uint32_t visited = 0;
-  bool is_stopped = false;
-  // Where every text stays inside the lexeme, only a byte that can come after it makes a
-  // difference.
+  bool has_stopped = false;
   std::optional<FreeBelow> is_free;
-  VocabIndex::Characters next = 0;
-  std::optional<Place> behind;  // what comes after, unless it depends on the text
+  VocabIndex::Characters next = 0;  // one of these is in every token that ends the lexeme
+  std::optional<Place> behind;      // what comes after, unless it depends on the text
   if (is_large) {
     const StateId after = machine_.resumed(parent);
     if (after != 0 && !machine_.has_questions(after)) {
@@ -1015,33 +1024,38 @@ void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
       }
     }
   }
+  // Whether all tokens below a node stay inside the lexeme.
+  const auto finds_all = [&](std::uint32_t node, Scanner::State state) {
+    if (!is_free || !(*is_free)(state, node, trie.end_of(node) - node - 1)) return false;
+    if (with_inside) {
+      const auto tokens = trie.tokens_below(node);
+      walk.found.insert(walk.found.end(), tokens.begin(), tokens.end());
+    }
+    return true;
+  };
+  if (root != 0 && finds_all(root, lexeme.state)) return true;
   descend_from(
       trie, root, alphabet, path_,
       [&](Scanner::State from, std::uint8_t byte) {
         if (++visited % kNodesPerLook == 0) {
           machine_.add_work(kNodesPerLook / kNodesPerStep);
-          is_stopped = machine_.error().has_value();
+          if (walk.lexemes_ended > 0) walk.again += kNodesPerLook;
+          has_stopped = is_stopped(walk);
         }
-        return !is_stopped && alphabet.contains(byte) ? scanner.step(from, byte) : Scanner::kDead;
+        return !has_stopped && alphabet.contains(byte) ? scanner.step(from, byte) : Scanner::kDead;
       },
       [&](std::uint32_t node, Scanner::State state) {
         const auto add = [&] {
           const auto tokens = trie.tokens_at(node);
           walk.found.insert(walk.found.end(), tokens.begin(), tokens.end());
         };
-        const bool may_end_below = !is_free || is_free->has_below(node, next);
-        if (!may_end_below && (*is_free)(state, node, trie.end_of(node) - node - 1)) {
-          if (with_inside) {
-            const auto tokens = trie.tokens_below(node);
-            walk.found.insert(walk.found.end(), tokens.begin(), tokens.end());
-          }
-          return false;
-        }
+        if (finds_all(node, state)) return false;
         const bool is_final = scanner.is_final(state);
         if (with_inside && !is_final && !scanner.is_covered()) add();
         if (scanner.is_accepting(state)) {
           if (behind && !machine_.has_lexeme(behind->state)) {
             if (is_final) add();
+            const bool may_end_below = !is_free || is_free->has_below(node, next);
             for (std::uint32_t child = node + 1; may_end_below && child < trie.end_of(node);
                  child = trie.end_of(child)) {
               if (!behind->readable.contains(trie.symbol(child))) continue;
@@ -1050,11 +1064,94 @@ void MaskBuilder::walk_lexeme(Walk& walk, std::uint32_t root, CellId cell,
             }
           } else if (const StateId after = answered(walk, machine_.resumed(parent), node)) {
             if (is_final) add();
-            this->walk(walk, node, after);
+            ++walk.lexemes_ended;
+            walk.again += kNodesPerLexeme;
+            const bool finds_rest = this->walk(walk, node, after);
+            --walk.lexemes_ended;
+            if (finds_rest) return false;
           }
         }
         return !is_final;
       });
+  return false;
+}
+
+// A walk that follows each lexeme by itself goes over the same nodes again and again where one
+// lexeme may end behind every character and another one begins there: that makes it tangled. All of
+// them are then followed at once, as states of the machine, so that a node is visited once.
+template <class ByLexemes>
+void MaskBuilder::walk_untangled(Walk& walk, StateId state, const ByLexemes& by_lexemes) {
+  const std::size_t before = walk.found.size();
+  walk.may_tangle = true;
+  by_lexemes();
+  if (!walk.is_tangled()) return;
+  walk.found.resize(before);
+  if (walk_by_states(walk, state)) return;
+  walk.found.resize(before);
+  walk.may_tangle = false;
+  by_lexemes();
+}
+
+// Finds the tokens that the machine reads from `start` on, by a table of its steps. False: the
+// walk was given up, because lexemes have so many states that to make their sets costs too much.
+bool MaskBuilder::walk_by_states(Walk& walk, StateId start) {
+  constexpr std::uint32_t kDead = 0;
+  constexpr std::uint32_t kUnknown = ~0U;
+  constexpr std::uint32_t kMostSteps = 4096;
+  struct Row {
+    StateId state = 0;
+    std::vector<std::pair<FreeBelow*, Scanner::State>> lexemes;  // that the state is in
+    std::array<std::uint32_t, 256> next{};                       // rows, by byte
+  };
+  const TokenTrie& trie = walk.trie;
+  std::unordered_map<const Scanner*, FreeBelow> free_below;
+  std::vector<Row> rows(1);
+  IntMap row_of_state;
+  const auto row_of = [&](StateId state) {
+    if (state == 0) return kDead;
+    if (const auto known = row_of_state.find(state); known != IntMap::kNone) return known;
+    const auto number = static_cast<std::uint32_t>(rows.size());
+    row_of_state.insert(state, number);
+    Row& row = rows.emplace_back();
+    row.state = state;
+    row.next.fill(kUnknown);
+    for (const CellId cell : machine_.cells_of(state)) {
+      const auto lexeme = machine_.lexeme(cell);
+      if (!lexeme) continue;
+      FreeBelow& is_free =
+          free_below.try_emplace(lexeme->scanner, *lexeme->scanner, *index_, trie).first->second;
+      row.lexemes.emplace_back(&is_free, lexeme->state);
+    }
+    return number;
+  };
+  std::vector<std::uint32_t> path(trie.max_depth() + 1U, kDead);
+  path[0] = row_of(start);
+  std::uint32_t steps = 0;
+  std::uint32_t visited = 0;
+  for (std::uint32_t node = 1; node < trie.node_count() && !machine_.error(); ++visited) {
+    const std::uint16_t depth = trie.depth(node);
+    const std::uint8_t byte = trie.symbol(node);
+    const std::uint32_t from = path[depth - 1U];
+    std::uint32_t to = rows[from].next[byte];
+    if (to == kUnknown) {
+      if (++steps > kMostSteps) return false;
+      const StateId next = machine_.step(rows[from].state, byte);
+      to = row_of(answered(walk, next, node));
+      if (!machine_.has_questions(next)) rows[from].next[byte] = to;
+    }
+    const std::uint32_t end = trie.end_of(node);
+    const bool finds_all = std::ranges::any_of(rows[to].lexemes, [&](const auto& lexeme) {
+      return (*lexeme.first)(lexeme.second, node, end - node - 1);
+    });
+    const auto tokens = finds_all     ? trie.tokens_below(node)
+                        : to != kDead ? trie.tokens_at(node)
+                                      : std::span<const TokenId>();
+    walk.found.insert(walk.found.end(), tokens.begin(), tokens.end());
+    path[depth] = to;
+    node = finds_all || to == kDead ? end : node + 1;
+  }
+  machine_.add_walked(visited);
+  return true;
 }
 
 // In a string that begins at a node.

@@ -67,7 +67,13 @@ class MaskBuilder {
     std::vector<vocab::TokenId>& found;
     bool may_ask;  // the trie has the tokens of the vocabulary, which come after text_
     bool asked = false;
-    bool is_kept = true;  // the trie lives as long as the index
+    bool is_kept = true;              // the trie lives as long as the index
+    std::uint32_t lexemes_ended = 0;  // on the way to the place where it is
+    std::uint32_t again = 0;          // nodes that were visited in a lexeme behind another one
+    bool may_tangle = false;          // it can be done in another way: walk_untangled()
+
+    [[nodiscard]] bool is_tangled() const { return may_tangle && again > kMostAgain; }
+    static constexpr std::uint32_t kMostAgain = 16'384;
   };
   struct Place {
     StateId state = 0;
@@ -77,6 +83,9 @@ class MaskBuilder {
   /// True if results may be shared with other grammars, because no limit cut the walk short.
   [[nodiscard]] bool is_whole() const { return !machine_.error(); }
   const CellMask& cell_mask(CellId cell, std::string_view text);
+  [[nodiscard]] bool is_stopped(const Walk& walk) const {
+    return machine_.error() || walk.is_tangled();
+  }
   [[nodiscard]] bool is_covered(CellId cell) const;
   void add_covered(StateId state, std::string_view text, std::span<std::uint32_t> mask,
                    bool is_kept);
@@ -114,9 +123,12 @@ class MaskBuilder {
   const Rests& rests(const Border& border, const Scanner& scanner, StateId state);
   std::shared_ptr<const Opening> opening(const vocab::TokenTrie& trie, std::uint32_t root,
                                          const Frame::Lexeme& lexeme, bool is_kept);
-  void walk(Walk& walk, std::uint32_t root, StateId state);
+  bool walk(Walk& walk, std::uint32_t root, StateId state);
+  template <class ByLexemes>
+  void walk_untangled(Walk& walk, StateId state, const ByLexemes& by_lexemes);
+  bool walk_by_states(Walk& walk, StateId start);
   void walk_nodes(Walk& walk, std::uint32_t begin, std::uint32_t end);
-  void walk_lexeme(Walk& walk, std::uint32_t root, CellId cell, const Frame::Lexeme& lexeme,
+  bool walk_lexeme(Walk& walk, std::uint32_t root, CellId cell, const Frame::Lexeme& lexeme,
                    bool with_inside);
   StateId answered(Walk& walk, StateId state, std::uint32_t node);
 
