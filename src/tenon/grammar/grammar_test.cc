@@ -556,5 +556,39 @@ TEST(Masks, OfLexemesThatBeginAnywhereAreRightAndTakeLittleWork) {
   EXPECT_FALSE(machine.error());
 }
 
+// Repetitions of the same in a row are one lexeme, which has one place for each text.
+TEST(Grammar, RepetitionsInARowAreOne) {
+  struct Row {
+    const char* sequence;
+    int least;
+    int most;
+    int lines;
+    bool is_one_way;  // to read so many
+  };
+  constexpr std::string_view kLine =
+      "\nline ::= [^\\n]{1,80} \"\\n\"\nsame ::= [^\\n]{1,80} \"\\n\"\n";
+  for (const Row& row : {Row{"line{1,3} line{2} line (line{1,3})?", 4, 9, 3, true},
+                         {"same? line same{1,3} (line | same)", 3, 6, 2, true},
+                         {"line{1,3} \"!\"? line{1,3}", 2, 6, 2, false}}) {
+    const auto rules =
+        read_rules("root ::= " + std::string(row.sequence) + std::string(kLine), Syntax::gbnf);
+    ASSERT_TRUE(rules) << rules.error().message;
+    Machine machine;
+    const auto root = add_rules(machine, *rules, index()->vocab());
+    ASSERT_TRUE(root) << root.error().message;
+    StateId state = machine.start(*root);
+    for (int lines = 0; lines <= row.most + 1; ++lines) {
+      EXPECT_EQ(machine.is_accepting(state), lines >= row.least && lines <= row.most)
+          << row.sequence << ", " << lines << " lines";
+      if (lines == row.lines) {
+        EXPECT_EQ(machine.cells_of(state).size() == 1, row.is_one_way) << row.sequence;
+      }
+      for (const char byte : {'a', 'b', '\n'}) {
+        state = machine.step(state, static_cast<std::uint8_t>(byte));
+      }
+    }
+  }
+}
+
 }  // namespace
 }  // namespace tenon::grammar

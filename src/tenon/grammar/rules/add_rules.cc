@@ -476,6 +476,60 @@ void Adder::make_items() {
   for (RuleId rule = 0; rule < rules_.rule_count(); ++rule) {
     bodies_.push_back(kFirstNode + *rules_.rule(rule).body);
   }
+  for (NodeId id = 0; id < rules_.node_count(); ++id) join_repetitions(id);
+}
+
+// x{1,3} x{2} is x{3,5}. Read apart, a text would have as many readings as there are ways to share
+// the copies out, and each of them would be another place in an automaton.
+void Adder::join_repetitions(NodeId id) {
+  const auto* sequence = std::get_if<node::Sequence>(&rules_.node(id));
+  if (sequence == nullptr || items_[kFirstNode + id].kind != Item::Kind::sequence) return;
+  constexpr std::uint64_t kMost = node::kUnbounded;
+  std::vector<ItemId> parts;
+  std::optional<ExprSet::Counts> last;  // of what parts.back() repeats, if it is a lexeme
+  Expr repeated = ExprSet::kNothing;
+  for (const NodeId part : sequence->parts) {
+    const std::optional<Expr> expr = expr_of_lexeme(part);
+    const Expr before = std::exchange(repeated, expr ? expr_repeated_by(part) : ExprSet::kNothing);
+    const auto counts = expr ? exprs_->as_repetition_of(repeated, *expr) : std::nullopt;
+    if (!last || !counts || repeated != before) {
+      parts.push_back(kFirstNode + part);
+      last = counts;
+      continue;
+    }
+    const std::uint64_t min = std::uint64_t{last->min} + counts->min;
+    const std::uint64_t max = std::uint64_t{last->max} + counts->max;
+    last = ExprSet::Counts{static_cast<std::uint32_t>(std::min(min, kMost - 1)),
+                           static_cast<std::uint32_t>(std::min(max, kMost))};
+    const Expr both = exprs_->repeat(repeated, last->min, last->max);
+    parts.back() = add_item(
+        {.kind = Item::Kind::lexeme, .can_be_empty = exprs_->is_nullable(both), .what = both});
+  }
+  items_[kFirstNode + id].parts = std::move(parts);
+}
+
+// Nothing: it is not read as a lexeme, or in its own way.
+std::optional<Expr> Adder::expr_of_lexeme(NodeId id) const {
+  const auto& language = languages_[id];
+  const Item& item = items_[kFirstNode + id];
+  if (!language || language->is_read_apart || item.kind != Item::Kind::lexeme || item.is_covered) {
+    return std::nullopt;
+  }
+  return language->expr;
+}
+
+// The expression itself, if the node is no repetition. A repetition of repetitions repeats what the
+// inner one repeats.
+Expr Adder::expr_repeated_by(NodeId id) const {
+  while (true) {  // a rule with a language does not contain itself
+    if (const auto* rule = std::get_if<node::Rule>(&rules_.node(id))) {
+      id = *rules_.rule(rule->rule).body;
+    } else if (const auto* repeat = std::get_if<node::Repeat>(&rules_.node(id))) {
+      id = repeat->part;
+    } else {
+      return languages_[id]->expr;
+    }
+  }
 }
 
 // What a node becomes: a lexeme if it has a language, a leaf if a frame reads it as a whole, else

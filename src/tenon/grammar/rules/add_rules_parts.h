@@ -105,6 +105,9 @@ class Adder {
   ItemId rule_item(RuleId rule);
   RuleId add_rule();
   void make_items();
+  void join_repetitions(NodeId id);
+  [[nodiscard]] std::optional<Expr> expr_of_lexeme(NodeId id) const;
+  [[nodiscard]] Expr expr_repeated_by(NodeId id) const;
   Item item_of(NodeId id);
   Item json_item(NodeId id, const node::Json& json);
   [[nodiscard]] bool is_text_of_rules(const node::Both& both) const;
