@@ -52,7 +52,7 @@ class Lengths {
 
   Dfa* dfa_;
   std::vector<std::uint32_t> shortest_;  // by state; kUnknown
-  std::vector<Loop> loops_;  // by state; period 0: not known, or (at == state) that there is none
+  std::vector<Loop> loops_;  // by state; with period 0: not known, or no loop (at == state)
   bool is_explored_ = false;
   std::size_t words_ = 0;      // of one row
   std::vector<Sets> rows_;     // by length, until they repeat

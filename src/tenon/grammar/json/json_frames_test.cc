@@ -702,6 +702,26 @@ TEST(Json, UnionsHaveNoShapeThatAnotherCovers) {
   }
 }
 
+// Each branch is left with a few shapes, however many others must fail.
+TEST(Json, BranchesOfPatternsDoNotMultiply) {
+  for (const int count : {6, 8, 11}) {
+    std::string branches;
+    for (int i = 0; i < count; ++i) {
+      branches += (i == 0 ? "" : ",") + std::string(R"({"type": "object", "minProperties": )") +
+                  std::to_string(2 + i % 4) + R"(, "patternProperties": {"^in_)" +
+                  (i % 3 == 0 ? "" : std::to_string(i)) +
+                  R"(": {"type": "integer"}, "_id$": {"type": "integer"}}})";
+    }
+    const auto schema =
+        schema::Schema::compile(*json::parse(R"({"oneOf": [)" + branches + "]}"), {});
+    ASSERT_TRUE(schema);
+    Shapes shapes(*schema, {.max_steps = 4'000'000, .max_bytes = 8U << 20U}, {});
+    const auto& found = shapes.objects.of(shapes.terms().node((*schema)->root()));
+    EXPECT_FALSE(found.empty());
+    EXPECT_LE(found.size(), static_cast<std::size_t>(6 * count)) << count;
+  }
+}
+
 TEST(Json, ManyItemsOfAListMayDiffer) {
   std::string schema = R"({"type": "array", "uniqueItems": true, "items": {"enum": [)";
   std::string text = "[";

@@ -7,6 +7,7 @@
 // What a node evaluates is known only after its alternatives, so add_unevaluated runs last.
 
 #include <algorithm>
+#include <map>
 
 #include "tenon/grammar/json/shape_parts.h"
 #include "tenon/grammar/json/shape_rules.h"
@@ -251,6 +252,53 @@ bool ObjectShapes::covers(const ObjectShape& a, const ObjectShape& b) {
   return are_among(a.rules, b.rules) && are_among(a.required, b.required) &&
          are_among(a.names, b.names) && are_among(a.excluded, b.excluded) &&
          std::ranges::all_of(a.some, is_in_b) && std::ranges::all_of(a.extra, is_extra_in_b);
+}
+
+namespace {
+
+template <class T>
+void keep_common(std::vector<T>& into, const std::vector<T>& other) {
+  std::erase_if(into, [&](const T& one) { return std::ranges::find(other, one) == other.end(); });
+}
+
+// Makes `into` a shape that has the values of both, which have the same rules.
+void join(ObjectShape& into, const ObjectShape& other) {
+  keep_common(into.unevaluated, other.unevaluated);
+  std::erase_if(into.extra, [&](const auto& extra) {
+    const auto found = other.extra.find(extra.first);
+    return found == other.extra.end() || found->second != extra.second;
+  });
+  keep_common(into.required, other.required);
+  keep_common(into.names, other.names);
+  keep_common(into.some, other.some);
+  keep_common(into.excluded, other.excluded);
+  into.count.least = std::min(into.count.least, other.count.least);
+  into.count.most = std::max(into.count.most, other.count.most);
+  keep_common(into.evaluating, other.evaluating);
+  into.evaluates_more = true;
+}
+
+}  // namespace
+
+// The ways in which the other branches of a `oneOf` fail are a product of their rules, and those
+// with more than a few conditions on some member need a check. Each would be a reader of names.
+void ObjectShapes::join_checked(std::vector<ObjectShape>& shapes) {
+  constexpr std::size_t kFew = 16;
+  const auto needs_check = [](const ObjectShape& shape) { return shape.needs_check; };
+  if (static_cast<std::size_t>(std::ranges::count_if(shapes, needs_check)) <= kFew) return;
+  std::vector<ObjectShape> kept;
+  std::map<std::vector<NodeId>, std::size_t> places;  // in `kept`
+  for (ObjectShape& shape : shapes) {
+    if (shape.needs_check) {
+      const auto [place, is_new] = places.try_emplace(shape.rules, kept.size());
+      if (!is_new) {
+        join(kept[place->second], shape);
+        continue;
+      }
+    }
+    kept.push_back(std::move(shape));
+  }
+  shapes = std::move(kept);
 }
 
 std::optional<ObjectShape> ObjectShapes::meet(const ObjectShape& a, const ObjectShape& b) {

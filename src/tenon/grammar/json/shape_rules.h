@@ -32,6 +32,7 @@ class NumberShapes {
   void unite(std::vector<NumberShape>& shapes);
   /// Makes lists of shapes with few values.
   void list_few(std::vector<NumberShape>& shapes);
+  static void join_checked(std::vector<NumberShape>&) {}
   /// All values of `b` fit `a`; false if that is not plain from the rules.
   static bool covers(const NumberShape& a, const NumberShape& b);
   /// False: no number fits the shape. A check is assumed to hold.
@@ -72,6 +73,7 @@ class ArrayShapes {
   std::optional<ArrayShape> meet(const ArrayShape& a, const ArrayShape& b);
   static void unite(std::vector<ArrayShape>&) {}
   static void list_few(std::vector<ArrayShape>&) {}
+  static void join_checked(std::vector<ArrayShape>&) {}
   static bool covers(const ArrayShape& a, const ArrayShape& b);
   /// Adds what the node's unevaluatedItems requires.
   void add_unevaluated(schema::NodeId id, std::vector<ArrayShape>& shapes);
@@ -97,6 +99,9 @@ class ObjectShapes {
   std::optional<ObjectShape> meet(const ObjectShape& a, const ObjectShape& b);
   static void unite(std::vector<ObjectShape>&) {}
   static void list_few(std::vector<ObjectShape>&) {}
+  /// Where many shapes need a check, makes one of those with the same rules. It allows more until
+  /// the check.
+  static void join_checked(std::vector<ObjectShape>& shapes);
   static bool covers(const ObjectShape& a, const ObjectShape& b);
   void add_unevaluated(schema::NodeId id, std::vector<ObjectShape>& shapes);
   static void forget_evaluated(ObjectShape& shape);

@@ -53,8 +53,10 @@ const std::vector<typename Rules::Shape>& TermShapes<Rules>::of(Term term) {
   const Alternatives& found = alternatives(term);
   std::vector<Shape> shapes;
   if (found) {
-    for (const Shape& shape : uncovered(*found)) {
-      if (shapes_.is_satisfiable(shape)) shapes.push_back(shape);
+    std::vector<Shape> apart = uncovered(*found);
+    Rules::join_checked(apart);
+    for (Shape& shape : apart) {
+      if (shapes_.is_satisfiable(shape)) shapes.push_back(std::move(shape));
     }
   } else {
     shapes.emplace_back().needs_check = true;
