@@ -1210,6 +1210,8 @@ bool is_implied_step(const std::string& step, const std::string& of) {
 }
 
 void drop_implied_steps(NumberSet& set) {
+  // Too many digits are refused later; to compare each with each would take hours before that.
+  if (!check_steps(set)) return;
   std::vector<std::string> kept;
   for (std::string& step : set.no_multiples) {
     const auto follows_from = [&](const std::string& other) {
