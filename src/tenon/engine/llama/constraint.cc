@@ -38,6 +38,9 @@ constexpr std::size_t kFarTokens = 64;
 // tenon-tiny's vocabulary and three nested tools, 2 cores of an AMD EPYC, 2026-11).
 constexpr std::size_t kSpareFactor = 2;
 constexpr std::size_t kLooksEvery = 8;
+// A loop of so many tokens and rounds is closed, however many tokens are left.
+constexpr std::size_t kLongLoopTokens = 1000;
+constexpr std::size_t kLongLoopRounds = 30;
 // So many values are closed one by one. After them the model is taken to be unable to go on.
 constexpr std::uint32_t kValuesClosed = 3;
 constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
@@ -92,15 +95,15 @@ bool Constraint::keep_end(std::size_t most) {
 }
 
 std::optional<TokenId> Constraint::next(TokenId chosen, std::size_t most) {
-  return in_time(out_of_loop(chosen), most);
+  return in_time(out_of_loop(chosen, most), most);
 }
 
 // `chosen`, or the token that leads out of the loop that `chosen` would go on with.
-TokenId Constraint::out_of_loop(TokenId chosen) {
+TokenId Constraint::out_of_loop(TokenId chosen, std::size_t most) {
   if (!closes_loops_ || is_free_) return chosen;
   const bool begins = !leaves_below_;
   if (begins) {
-    if (!must_leave(chosen)) return chosen;
+    if (!must_leave(chosen, most)) return chosen;
     leaves_below_ = closed_loops_ < kValuesClosed ? exit_->floor : 1;
     round_ = loops_.round();
     loops_.clear();
@@ -129,12 +132,21 @@ bool Constraint::is_out() {
   return false;
 }
 
+// Whether the loop is so long that the answer would probably be cut within it: very long, or half
+// of what the answer might have had when the loop began.
+bool Constraint::endangers(std::size_t most) const {
+  const std::size_t tokens = loops_.tokens();
+  return tokens >= most ||
+         (tokens >= kLongLoopTokens && tokens >= kLongLoopRounds * loops_.period());
+}
+
 // Whether the answer goes on with a loop and has come to the place where it is left.
-bool Constraint::must_leave(TokenId chosen) {
+bool Constraint::must_leave(TokenId chosen, std::size_t most) {
   if (!loops_.goes_on_with(chosen)) {
     exit_.reset();
     return false;
   }
+  if (!endangers(most)) return false;
   if (!exit_) exit_ = find_exit();
   if (!exit_) {
     loops_.clear();

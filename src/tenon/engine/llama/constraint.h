@@ -33,10 +33,11 @@ using vocab::TokenId;
 ///
 /// With `closes_loops` it closes what repeats itself (LoopDetector): the string, array or other
 /// part of the grammar in which the tokens stay, round after round, without coming nearer to an end
-/// of the answer. Where a round is nearest to that end, the shortest way out of the part comes
-/// instead of the next round, and then the model chooses again. The fourth loop of an answer ends
-/// all of it. An answer that may end within the loop is left alone: ending it is the model's
-/// choice.
+/// of the answer. It does so once the loop endangers the answer: it has 1,000 tokens and 30 rounds,
+/// or as many tokens as the answer may have yet. Where a round is nearest to that end, the shortest
+/// way out of the part comes instead of the next round, and then the model chooses again. Three
+/// loops of an answer are closed; with `ends_whole` a fourth one ends all of it. An answer that may
+/// end within the loop is left alone: ending it is the model's choice.
 class Constraint {
  public:
   struct Options {
@@ -98,8 +99,9 @@ class Constraint {
   void let_go(std::string_view why);
   void find_forced(Tokens& tokens, std::size_t most);
   void fit_forced(Tokens& tokens, std::size_t most);
-  [[nodiscard]] TokenId out_of_loop(TokenId chosen);
-  [[nodiscard]] bool must_leave(TokenId chosen);
+  [[nodiscard]] TokenId out_of_loop(TokenId chosen, std::size_t most);
+  [[nodiscard]] bool endangers(std::size_t most) const;
+  [[nodiscard]] bool must_leave(TokenId chosen, std::size_t most);
   [[nodiscard]] bool is_out();
   [[nodiscard]] std::optional<Exit> find_exit() const;
   [[nodiscard]] std::optional<std::size_t> read_again(grammar::Matcher& matcher,
@@ -124,7 +126,7 @@ class Constraint {
     std::size_t bytes = 0;  // Matcher::bytes_to_end() there
     std::size_t most = 0;   // tokens that were left
   } found_;
-  const bool closes_loops_;
+  bool closes_loops_;  // becomes false when no further loop is to be closed
   LoopDetector loops_;
   std::optional<Exit> exit_;                 // of the loop that loops_ has found
   std::optional<std::size_t> leaves_below_;  // a loop is being left, until the end is so near

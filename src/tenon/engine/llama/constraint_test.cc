@@ -115,58 +115,90 @@ TEST(Constraint, ClosesWhatRepeatsItself) {
       {"AStringAndThenTheModelGoesOn",
        values_of(kPerson),
        {R"({"a":")", "so ", {{"\"b\":", '7'}, {"\"b\":7", '}'}}},
-       R"({"a":")" + times(66, "so ") + R"(so","b":7})"},
+       R"({"a":")" + times(333, "so ") + R"(s","b":7})"},
       {"OneByte",
        values_of(kPerson),
        {R"({"a":")", " ", {{"\"b\":", '7'}, {"\"b\":7", '}'}}},
-       R"({"a":")" + times(200, " ") + R"(","b":7})"},
+       R"({"a":")" + times(1000, " ") + R"(","b":7})"},
       {"CharactersAreWhole",
        values_of(kPerson),
        {R"({"a":")", "\xc3\xa9", {{"\"b\":", '7'}, {"\"b\":7", '}'}}},
-       R"({"a":")" + times(100, "\xc3\xa9") + R"(","b":7})"},
+       R"({"a":")" + times(500, "\xc3\xa9") + R"(","b":7})"},
       {"EscapesAreWhole",
        values_of(kPerson),
        {R"({"a":")", "\\n", {{"\"b\":", '7'}, {"\"b\":7", '}'}}},
-       R"({"a":")" + times(100, "\\n") + R"(","b":7})"},
+       R"({"a":")" + times(500, "\\n") + R"(","b":7})"},
       {"AnArrayBehindAWholeItem",
        values_of(kRows),
        {"[", row, {}},
-       "[" + times(12, row) + R"({"n":"x","m":1}])"},
+       "[" + times(62, row) + R"({"n":"x","m":1}])"},
       {"AStringWithinAnArray",
        values_of(kTexts),
        {"[\"", "ab", {{"b\"", ']'}}},
-       "[\"" + times(100, "ab") + "\"]"},
+       "[\"" + times(500, "ab") + "\"]"},
       {"TheFourthEndsTheAnswer",
        values_of(kTexts),
        {"[\"", "a", {{"a\"", ','}}},
-       "[\"" + times(200, "a") + "\",\"" + times(200, "a") + "\",\"" + times(200, "a") + "\",\"" +
-           times(200, "a") + "\"]",
+       "[\"" + times(1000, "a") + "\",\"" + times(1000, "a") + "\",\"" + times(1000, "a") +
+           "\",\"" + times(1000, "a") + "\"]",
        4},
       {"WhatGrowsWithEachRound",
        grammar_of_lark("start: \"[\" start* \"]\""),
        {"", "[", {}},
-       times(200, "[") + times(200, "]")},
+       times(1000, "[") + times(1000, "]")},
       {"ReasoningBeforeAnAnswer",
        grammar_of_lark("start: /[^<]*/ \"</think>\" /[0-9]+!/"),
        {"", "Wait. ", {{"</think>", '7'}, {"7", '!'}}},
-       times(33, "Wait. ") + "Wa</think>7!"},
+       times(166, "Wait. ") + "Wait</think>7!"},
       {"AnEndThatTheLoopCouldCover",
        grammar_of_lark("start: /[a-zA-Z ]*END\\?/ \"!\""),
        {"", "so ", {}},
-       times(66, "so ") + "soEND?!"},
+       times(333, "so ") + "sEND?!"},
   };
   for (const Row& row : rows) {
-    const Answer answer = answer_of(row.grammar, row.model, 4000);
+    const Answer answer = answer_of(row.grammar, row.model, 8000);
     EXPECT_TRUE(answer.is_complete) << row.name << ": " << answer.text;
     EXPECT_TRUE(holds(row.grammar, answer.text)) << row.name << ": " << answer.text;
     EXPECT_EQ(answer.closed, row.closed) << row.name << ": " << answer.text;
     EXPECT_EQ(answer.text, row.text) << row.name;
-    const Answer without = answer_of(row.grammar, row.model, 4000, {});
+    const Answer without = answer_of(row.grammar, row.model, 8000, {});
     EXPECT_FALSE(without.is_complete) << row.name;
     EXPECT_EQ(without.closed, 0U) << row.name;
     // It has no part in what comes before.
-    const std::size_t same = row.model.begin.size() + LoopDetector::kLeastTokens - 1;
+    const std::size_t same = row.model.begin.size() + 999;
     EXPECT_EQ(answer.text.substr(0, same), without.text.substr(0, same)) << row.name;
+  }
+}
+
+// Many tokens and rounds, or half of the tokens that were left when the loop began.
+TEST(Constraint, ClosesOnlyWhatEndangersTheAnswer) {
+  struct Row {
+    const char* name;
+    std::size_t period;
+    std::size_t most;    // tokens of the answer
+    std::size_t tokens;  // of the loop, when it is closed; 0: it is not
+  };
+  const Row rows[] = {
+      {"ManyTokens", 1, 8002, 1000},
+      {"ManyTokensOfALongerPeriod", 30, 8002, 1000},
+      {"ManyRounds", 64, 8002, 30 * 64},
+      {"HalfOfWhatWasLeft", 1, 602, 300},
+      {"HalfOfWhatWasLeftAtAll", 1, 303, 200},
+      {"TooFewTokens", 1, 190, 0},
+      {"HalfInLongRounds", 64, 1002, 500},
+      {"SixRounds", 64, 502, 6 * 64},
+      {"TooFewRounds", 64, 380, 0},
+  };
+  const std::string_view letters =
+      "it was the best of times, it was the worst of times; it was wise";
+  for (const Row& row : rows) {
+    const std::string round(letters.substr(0, row.period));
+    const std::string text = "[\"" + times(row.most, round);
+    const Answer answer = answer_of(values_of(kTexts), {"[\"", round, {}}, row.most);
+    EXPECT_EQ(answer.closed > 0, row.tokens > 0) << row.name;
+    if (row.tokens == 0) continue;
+    EXPECT_EQ(answer.text.substr(0, row.tokens + 3), text.substr(0, row.tokens + 2) + "\"")
+        << row.name;
   }
 }
 
@@ -179,6 +211,8 @@ TEST(Constraint, LeavesAloneWhatIsNoLoopOrMayEnd) {
   };
   std::string numbers;
   for (int i = 0; i < 400; ++i) numbers += std::to_string(i) + ",";
+  const std::string zeros = "[" + times(15, "0,") + "0]";
+  const std::string board = times(64, "<b/>");
   const Row rows[] = {
       {"TextThatMayEnd", grammar_of_lark("start: /(.|\\n)*/"), {"", "so ", {}}, false},
       {"LinesEachOfWhichMayBeTheLast",
@@ -198,12 +232,19 @@ TEST(Constraint, LeavesAloneWhatIsNoLoopOrMayEnd) {
                      "maxItems": 500})"),
        {"[", "1,", {}},
        true},
+      {"AMatrix",
+       values_of(R"({"type": "array", "items": {"type": "array", "items": {"type": "integer"}}})"),
+       {"[" + times(15, zeros + ",") + zeros + "]", "", {}},
+       true},
+      {"Base64", values_of(kTexts), {"[\"" + times(600, "A") + "\"]", "", {}}, true},
+      {"ABoard", values_of(kTexts), {"[\"" + board + "\"]", "", {}}, true},
+      {"AHundredTimes", values_of(kTexts), {"[" + times(99, "\"no\",") + "\"no\"]", "", {}}, true},
   };
   for (const Row& row : rows) {
-    const Answer answer = answer_of(row.grammar, row.model, 1200);
+    const Answer answer = answer_of(row.grammar, row.model, 4000);
     EXPECT_EQ(answer.closed, 0U) << row.name;
     EXPECT_EQ(answer.is_complete, row.is_complete) << row.name << ": " << answer.text;
-    EXPECT_EQ(answer.text, answer_of(row.grammar, row.model, 1200, {}).text) << row.name;
+    EXPECT_EQ(answer.text, answer_of(row.grammar, row.model, 4000, {}).text) << row.name;
   }
 }
 
@@ -234,7 +275,7 @@ TEST(Constraint, NoItemIsInvented) {
     }
     EXPECT_EQ(constraint.closed_loops(), 1U);
     EXPECT_TRUE(answer.ends_with(item + "]")) << answer;
-    EXPECT_LT(answer.size(), 2000U);
+    EXPECT_LT(answer.size(), 3000U);
     EXPECT_TRUE(holds(grammar, answer)) << answer;
   }
 }

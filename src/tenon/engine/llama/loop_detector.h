@@ -28,6 +28,8 @@ class LoopDetector {
   void add(vocab::TokenId token);
   /// The number of tokens that are repeated, the shortest if there are several; 0: no loop.
   [[nodiscard]] std::size_t period() const { return period_; }
+  /// How many tokens at the end of the text the loop takes, with its first round; 0: no loop.
+  [[nodiscard]] std::size_t tokens() const { return period_ > 0 ? held_[period_] + period_ : 0; }
   /// Whether there is a loop, and it goes on with `token`.
   [[nodiscard]] bool goes_on_with(vocab::TokenId token) const {
     return period_ > 0 && before(period_) == token;

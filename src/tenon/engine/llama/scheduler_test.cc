@@ -1507,7 +1507,7 @@ TEST(Scheduler, ALoopIsClosedAndTold) {
         const Started started = start(*scheduler, std::move(request));
         const RunEnd end = end_of(started);
         EXPECT_EQ(end.reason, closes ? FinishReason::stop : FinishReason::length);
-        EXPECT_EQ(started.sink->text().size(), closes ? 203U : 600U);
+        EXPECT_EQ(started.sink->text().size(), closes ? 303U : 600U);
         EXPECT_EQ(started.sink->text().ends_with("ab>!"), closes);
         EXPECT_EQ(end.closed_loops, closes ? 1U : 0U);
         EXPECT_EQ(scheduler->stats().closed_loops, closes ? 1U : 0U);
