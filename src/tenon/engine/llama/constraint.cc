@@ -41,7 +41,8 @@ constexpr std::size_t kLooksEvery = 8;
 // A loop of so many tokens and rounds is closed, however many tokens are left.
 constexpr std::size_t kLongLoopTokens = 1000;
 constexpr std::size_t kLongLoopRounds = 30;
-// So many values are closed one by one. After them the model is taken to be unable to go on.
+// So many values are closed one by one. After them the model is taken to be unable to go on; to
+// close what is left would invent members that it never wrote.
 constexpr std::uint32_t kValuesClosed = 3;
 constexpr std::size_t kNowhere = std::numeric_limits<std::size_t>::max();
 
@@ -104,6 +105,7 @@ TokenId Constraint::out_of_loop(TokenId chosen, std::size_t most) {
   const bool begins = !leaves_below_;
   if (begins) {
     if (!must_leave(chosen, most)) return chosen;
+    // With ends_whole, which invents by request, the fourth loop ends the answer.
     leaves_below_ = closed_loops_ < kValuesClosed ? exit_->floor : 1;
     round_ = loops_.round();
     loops_.clear();
@@ -112,9 +114,12 @@ TokenId Constraint::out_of_loop(TokenId chosen, std::size_t most) {
   if (way_out_.empty() && !is_out()) {
     way_out_ = matcher_.tokens_towards_end(*leaves_below_).value_or(Tokens());
     if (begins && !way_out_.empty()) ++closed_loops_;
+    // A search that failed is a costly one, and the next would fail as well.
+    if (way_out_.empty()) closes_loops_ = false;
   }
   if (!way_out_.empty()) return way_out_.front();
   leaves_below_.reset();
+  if (closed_loops_ >= kValuesClosed && !ends_whole_) closes_loops_ = false;
   return chosen;
 }
 

@@ -109,6 +109,7 @@ TEST(Constraint, ClosesWhatRepeatsItself) {
     LoopingModel model;
     std::string text;
     std::uint32_t closed = 1;
+    bool ends_whole = false;
   };
   const std::string row = R"({"n":"x","m":1},)";
   const Row rows[] = {
@@ -136,12 +137,13 @@ TEST(Constraint, ClosesWhatRepeatsItself) {
        values_of(kTexts),
        {"[\"", "ab", {{"b\"", ']'}}},
        "[\"" + times(500, "ab") + "\"]"},
-      {"TheFourthEndsTheAnswer",
+      {"TheFourthEndsAnAnswerThatEndsWhole",
        values_of(kTexts),
        {"[\"", "a", {{"a\"", ','}}},
        "[\"" + times(1000, "a") + "\",\"" + times(1000, "a") + "\",\"" + times(1000, "a") +
            "\",\"" + times(1000, "a") + "\"]",
-       4},
+       4,
+       true},
       {"WhatGrowsWithEachRound",
        grammar_of_lark("start: \"[\" start* \"]\""),
        {"", "[", {}},
@@ -156,7 +158,8 @@ TEST(Constraint, ClosesWhatRepeatsItself) {
        times(333, "so ") + "sEND?!"},
   };
   for (const Row& row : rows) {
-    const Answer answer = answer_of(row.grammar, row.model, 8000);
+    const Answer answer = answer_of(row.grammar, row.model, 8000,
+                                    {.ends_whole = row.ends_whole, .closes_loops = true});
     EXPECT_TRUE(answer.is_complete) << row.name << ": " << answer.text;
     EXPECT_TRUE(holds(row.grammar, answer.text)) << row.name << ": " << answer.text;
     EXPECT_EQ(answer.closed, row.closed) << row.name << ": " << answer.text;
@@ -168,6 +171,17 @@ TEST(Constraint, ClosesWhatRepeatsItself) {
     const std::size_t same = row.model.begin.size() + 999;
     EXPECT_EQ(answer.text.substr(0, same), without.text.substr(0, same)) << row.name;
   }
+}
+
+// The members that the schema demands are the model's own or none.
+TEST(Constraint, TheFourthLoopIsLeftAlone) {
+  const LoopingModel model{"[\"", "a", {{"a\"", ','}}};
+  const Answer answer = answer_of(values_of(kTexts), model, 8000);
+  EXPECT_FALSE(answer.is_complete);
+  EXPECT_EQ(answer.closed, 3U);
+  std::string text = "[";
+  for (int i = 0; i < 3; ++i) text += "\"" + times(1000, "a") + "\",";
+  EXPECT_EQ(answer.text, text + "\"" + times(8000 - text.size() - 1, "a"));
 }
 
 // Many tokens and rounds, or half of the tokens that were left when the loop began.
@@ -290,9 +304,9 @@ TEST(Constraint, EveryLoopUpToTheLongestEnds) {
     for (const bool ends_whole : {false, true}) {
       const Answer answer = answer_of(texts, {"[\"", std::string(letters.substr(0, period)), {}},
                                       4000, {.ends_whole = ends_whole, .closes_loops = true});
-      EXPECT_TRUE(answer.is_complete) << period;
-      EXPECT_TRUE(holds(texts, answer.text)) << answer.text;
-      EXPECT_GE(answer.closed, 1U) << period;
+      EXPECT_EQ(answer.is_complete, ends_whole) << period;
+      EXPECT_EQ(holds(texts, answer.text), ends_whole) << answer.text;
+      EXPECT_GE(answer.closed, 3U) << period;
     }
   }
 }
