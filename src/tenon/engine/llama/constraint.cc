@@ -20,7 +20,7 @@
 // nearest end of the answer (Matcher::bytes_to_end()), says in which part of the grammar a text is:
 // in `{"a": ["x` it is 3, for `"]}`; behind that string 2, behind the array 1. The least of a round
 // of the loop is its floor. A text is out of the loop's part once `left` is below it and the loop
-// cannot go on.
+// cannot go on, or goes on nearer to the end: in another part.
 
 namespace tenon::engine {
 namespace {
@@ -102,39 +102,55 @@ std::optional<TokenId> Constraint::next(TokenId chosen, std::size_t most) {
 // `chosen`, or the token that leads out of the loop that `chosen` would go on with.
 TokenId Constraint::out_of_loop(TokenId chosen, std::size_t most) {
   if (!closes_loops_ || is_free_) return chosen;
-  const bool begins = !leaves_below_;
+  const bool begins = !leaving_;
   if (begins) {
     if (!must_leave(chosen, most)) return chosen;
     // With ends_whole, which invents by request, the fourth loop ends the answer.
-    leaves_below_ = closed_loops_ < kValuesClosed ? exit_->floor : 1;
-    round_ = loops_.round();
+    leaving_ = {.floor = exit_->floor,
+                .below = closed_loops_ < kValuesClosed ? exit_->floor : 1,
+                .round = loops_.round()};
     loops_.clear();
     exit_.reset();
   }
-  if (way_out_.empty() && !is_out()) {
-    way_out_ = matcher_.tokens_towards_end(*leaves_below_).value_or(Tokens());
+  if (way_out_.empty() && goes_on()) {
+    way_out_ = matcher_.tokens_towards_end(leaving_->below).value_or(Tokens());
     if (begins && !way_out_.empty()) ++closed_loops_;
     // A search that failed is a costly one, and the next would fail as well.
     if (way_out_.empty()) closes_loops_ = false;
   }
   if (!way_out_.empty()) return way_out_.front();
-  leaves_below_.reset();
+  leaving_.reset();
   if (closed_loops_ >= kValuesClosed && !ends_whole_) closes_loops_ = false;
   return chosen;
 }
 
-// Whether the loop that is being left is over. Otherwise leaves_below_ says how far to go on: a way
-// out such as `</end>` comes nearer to the end with its first byte, while the loop may go on yet.
-bool Constraint::is_out() {
+// Goes on with leaving the loop: whether there is more to leave. leaving_->below then says how far
+// to go: a way out such as `</end>` comes nearer to the end with its first byte, while the text may
+// still return into the loop.
+bool Constraint::goes_on() {
   const std::size_t left = matcher_.bytes_to_end();
-  if (left >= *leaves_below_) return false;
-  if (left == 0) return true;
+  if (left >= leaving_->below) return true;
+  if (left == 0 || !could_repeat()) return false;
+  leaving_->below = left;
+  return true;
+}
+
+// Whether the loop that is being left could go on from here in the part of the grammar that it is
+// in. Behind an array within another one the same rounds may be items of the outer one: they stay
+// nearer to the end than those of the loop, and do not lead away from it round by round.
+bool Constraint::could_repeat() const {
   grammar::Matcher matcher = matcher_;
-  for (std::size_t i = 0; i < LoopDetector::kLeastTokens; ++i) {
-    if (!matcher.accept(round_[i % round_.size()])) return true;
+  std::size_t before = kNowhere;
+  std::size_t floor = kNowhere;
+  for (std::size_t read = 0; read < LoopDetector::kLeastTokens; read += leaving_->round.size()) {
+    before = std::exchange(floor, kNowhere);
+    for (const TokenId token : leaving_->round) {
+      const auto least = read_again(matcher, token);
+      if (!least) return false;
+      floor = std::min(floor, *least);
+    }
   }
-  leaves_below_ = left;
-  return false;
+  return floor >= leaving_->floor || floor > before;
 }
 
 // Whether the loop is so long that the answer would probably be cut within it: very long, or half

@@ -102,7 +102,8 @@ class Constraint {
   [[nodiscard]] TokenId out_of_loop(TokenId chosen, std::size_t most);
   [[nodiscard]] bool endangers(std::size_t most) const;
   [[nodiscard]] bool must_leave(TokenId chosen, std::size_t most);
-  [[nodiscard]] bool is_out();
+  [[nodiscard]] bool goes_on();
+  [[nodiscard]] bool could_repeat() const;
   [[nodiscard]] std::optional<Exit> find_exit() const;
   [[nodiscard]] std::optional<std::size_t> read_again(grammar::Matcher& matcher,
                                                       TokenId token) const;
@@ -128,10 +129,14 @@ class Constraint {
   } found_;
   bool closes_loops_;  // becomes false when no further loop is to be closed
   LoopDetector loops_;
-  std::optional<Exit> exit_;                 // of the loop that loops_ has found
-  std::optional<std::size_t> leaves_below_;  // a loop is being left, until the end is so near
-  Tokens round_;                             // the loop that is being left
-  Tokens way_out_;                           // what comes next on the way there
+  std::optional<Exit> exit_;  // of the loop that loops_ has found
+  struct Leaving {
+    std::size_t floor = 0;  // that of the loop
+    std::size_t below = 0;  // the bytes to the end must become fewer than these
+    Tokens round;
+  };
+  std::optional<Leaving> leaving_;  // the loop that is being left
+  Tokens way_out_;                  // what comes next on the way out of it
   std::uint32_t closed_loops_ = 0;
   bool is_steered_ = false;  // the end takes all tokens that are left, or replaced a choice
   bool is_free_ = false;
