@@ -45,11 +45,11 @@ def ask_messages(server, **fields):
 
 
 @pytest.mark.parametrize("ask", [ask_chat, ask_responses, ask_messages])
-def test_a_loop_is_closed_and_told(server, ask):
+def test_a_repetition_is_closed_and_told(server, ask):
     text, is_cut, repairs = ask(server)
     assert not is_cut
     jsonschema.validate(json.loads(text), SCHEMA)
-    assert [repair["code"] for repair in repairs] == ["loop_closed"]
+    assert [repair["code"] for repair in repairs] == ["repetition_closed"]
     for fields in ({"tenon": {"bounds": "none"}}, {"model": "unbounded"}):
         endless, is_cut, repairs = ask(server, **fields)
         assert is_cut and repairs == []
@@ -58,10 +58,10 @@ def test_a_loop_is_closed_and_told(server, ask):
     assert again == text and not is_cut
 
 
-def test_closed_loops_are_counted(server):
+def test_closed_repetitions_are_counted(server):
     ask_chat(server)
     metrics = requests.get(server.url + "/metrics", timeout=60).text
-    count = next(line for line in metrics.splitlines() if line.startswith('tenon_mask_closed_loops_total{model="bounded"}'))
+    count = next(line for line in metrics.splitlines() if line.startswith('tenon_mask_closed_repetitions_total{model="bounded"}'))
     assert float(count.split()[-1]) >= 1
 
 

@@ -98,7 +98,7 @@ struct Metrics::Impl {
               "The part of tenon_mask_seconds_total in which the model stood still");
   Counters& forced_tokens = counter("tenon_mask_forced_tokens_total",
                                     "Tokens of answers that a grammar left no choice about");
-  Counters& closed_loops = counter("tenon_mask_closed_loops_total",
+  Counters& closed_loops = counter("tenon_mask_closed_repetitions_total",
                                    "Values that were closed because they repeated themselves");
   Counters& guessed_tokens = counter("tenon_engine_guessed_tokens_total",
                                      "Tokens computed ahead of their choice, on a guess");

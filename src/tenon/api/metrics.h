@@ -37,7 +37,7 @@ struct CallCounts {
 ///     tenon_grammar_cache_bytes{model}                tenon_repairs_total{kind}
 ///     tenon_masks_total{model}                        tenon_mask_seconds_total{model}
 ///     tenon_mask_wait_seconds_total{model}            tenon_mask_forced_tokens_total{model}
-///     tenon_mask_closed_loops_total{model}
+///     tenon_mask_closed_repetitions_total{model}
 ///     tenon_prefix_cache_tokens_total{model}          tenon_engine_decodes_total{model}
 ///     tenon_engine_guessed_tokens_total{model}        tenon_engine_accepted_guesses_total{model}
 ///     tenon_engine_decode_seconds_total{model}        tenon_engine_preemptions_total{model}

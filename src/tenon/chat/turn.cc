@@ -49,10 +49,13 @@ std::vector<std::string> ends_of(const TurnOptions& options) {
   return ends;
 }
 
-message::Diagnostic loops_closed(std::uint32_t count) {
-  return {"loop_closed",
-          count == 1 ? "a value repeated itself and was closed"
-                     : std::to_string(count) + " values repeated themselves and were closed"};
+message::Diagnostic repetitions_closed(std::uint32_t count) {
+  return {"repetition_closed",
+          count == 1
+              ? "a part of the answer repeated itself and was closed; text of it may be missing"
+              : std::to_string(count) +
+                    " parts of the answer repeated themselves and were closed; text of them may be "
+                    "missing"};
 }
 
 }  // namespace
@@ -251,7 +254,7 @@ void Turn::on_end(const engine::RunEnd& end) {
                        .closed_loops = end.closed_loops});
   }
   if (end.closed_loops > 0) {
-    sink_->on_event(loops_closed(end.closed_loops), {});
+    sink_->on_event(repetitions_closed(end.closed_loops), {});
   }
   if (!end.unconstrained_because.empty()) {
     log::warn("not_held: " + std::string(log::content(end.unconstrained_because)));

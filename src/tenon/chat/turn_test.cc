@@ -717,8 +717,15 @@ TEST(Turn, TellsOfValuesThatWereClosed) {
     turn.on_token({.bytes = "a"});
     turn.on_end({.closed_loops = count});
     std::vector<message::Diagnostic> told;
-    if (count == 1) told = {{"loop_closed", "a value repeated itself and was closed"}};
-    if (count == 3) told = {{"loop_closed", "3 values repeated themselves and were closed"}};
+    if (count == 1) {
+      told = {{"repetition_closed",
+               "a part of the answer repeated itself and was closed; text of it may be missing"}};
+    }
+    if (count == 3) {
+      told = {{"repetition_closed",
+               "3 parts of the answer repeated themselves and were closed; text of them may be "
+               "missing"}};
+    }
     EXPECT_EQ(recorder->fold.diagnostics(), told);
   }
 }

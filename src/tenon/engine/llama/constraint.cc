@@ -16,11 +16,12 @@
 // at the answer as it would be with the chosen token and asks the matcher for a way to an end; end_
 // is the way that was found last, and its tokens come if nothing else fits.
 //
-// For closes_loops, out_of_loop() looks at the chosen token before that. `left`, the bytes to the
-// nearest end of the answer (Matcher::bytes_to_end()), says in which part of the grammar a text is:
-// in `{"a": ["x` it is 3, for `"]}`; behind that string 2, behind the array 1. The least of a round
-// of the loop is its floor. A text is out of the loop's part once `left` is below it and the loop
-// cannot go on, or goes on nearer to the end: in another part.
+// For closes_repetitions, out_of_repetition() looks at the chosen token before that. `left`, the
+// bytes to the nearest end of the answer (Matcher::bytes_to_end()), says in which part of the
+// grammar a text is: in `{"a": ["x` it is 3, for `"]}`; behind that string 2, behind the array 1.
+// The least of a round of the repetition is its floor. A text is out of the repetition's part once
+// `left` is below it and the repetition cannot go on, or goes on nearer to the end: in another
+// part.
 
 namespace tenon::engine {
 namespace {
@@ -38,9 +39,9 @@ constexpr std::size_t kFarTokens = 64;
 // tenon-tiny's vocabulary and three nested tools, 2 cores of an AMD EPYC, 2026-11).
 constexpr std::size_t kSpareFactor = 2;
 constexpr std::size_t kLooksEvery = 8;
-// A loop of so many tokens and rounds is closed, however many tokens are left.
-constexpr std::size_t kLongLoopTokens = 1000;
-constexpr std::size_t kLongLoopRounds = 30;
+// A repetition of so many tokens and rounds is closed, however many tokens are left.
+constexpr std::size_t kLongRepetitionTokens = 1000;
+constexpr std::size_t kLongRepetitionRounds = 30;
 // So many values are closed one by one. After them the model is taken to be unable to go on; to
 // close what is left would invent members that it never wrote.
 constexpr std::uint32_t kValuesClosed = 3;
@@ -56,7 +57,7 @@ Constraint::Constraint(std::shared_ptr<grammar::Grammar> grammar, const vocab::T
       mask_words_(grammar::mask_words(tokenizer.size())),
       masks_(mask_words_),
       ends_whole_(options.ends_whole),
-      closes_loops_(options.closes_loops) {}
+      closes_repetitions_(options.closes_repetitions) {}
 
 void Constraint::accept(TokenId token) {
   go_past(token);
@@ -96,37 +97,37 @@ bool Constraint::keep_end(std::size_t most) {
 }
 
 std::optional<TokenId> Constraint::next(TokenId chosen, std::size_t most) {
-  return in_time(out_of_loop(chosen, most), most);
+  return in_time(out_of_repetition(chosen, most), most);
 }
 
-// `chosen`, or the token that leads out of the loop that `chosen` would go on with.
-TokenId Constraint::out_of_loop(TokenId chosen, std::size_t most) {
-  if (!closes_loops_ || is_free_) return chosen;
+// `chosen`, or the token that leads out of the repetition that `chosen` would go on with.
+TokenId Constraint::out_of_repetition(TokenId chosen, std::size_t most) {
+  if (!closes_repetitions_ || is_free_) return chosen;
   const bool begins = !leaving_;
   if (begins) {
     if (!must_leave(chosen, most)) return chosen;
-    // With ends_whole, which invents by request, the fourth loop ends the answer.
+    // With ends_whole, which invents by request, the fourth repetition ends the answer.
     leaving_ = {.floor = exit_->floor,
-                .below = closed_loops_ < kValuesClosed ? exit_->floor : 1,
-                .round = loops_.round()};
-    loops_.clear();
+                .below = closed_repetitions_ < kValuesClosed ? exit_->floor : 1,
+                .round = repetitions_.round()};
+    repetitions_.clear();
     exit_.reset();
   }
   if (way_out_.empty() && goes_on()) {
     way_out_ = matcher_.tokens_towards_end(leaving_->below).value_or(Tokens());
-    if (begins && !way_out_.empty()) ++closed_loops_;
+    if (begins && !way_out_.empty()) ++closed_repetitions_;
     // A search that failed is a costly one, and the next would fail as well.
-    if (way_out_.empty()) closes_loops_ = false;
+    if (way_out_.empty()) closes_repetitions_ = false;
   }
   if (!way_out_.empty()) return way_out_.front();
   leaving_.reset();
-  if (closed_loops_ >= kValuesClosed && !ends_whole_) closes_loops_ = false;
+  if (closed_repetitions_ >= kValuesClosed && !ends_whole_) closes_repetitions_ = false;
   return chosen;
 }
 
-// Goes on with leaving the loop: whether there is more to leave. leaving_->below then says how far
-// to go: a way out such as `</end>` comes nearer to the end with its first byte, while the text may
-// still return into the loop.
+// Goes on with leaving the repetition: whether there is more to leave. leaving_->below then says
+// how far to go: a way out such as `</end>` comes nearer to the end with its first byte, while the
+// text may still return into the repetition.
 bool Constraint::goes_on() {
   const std::size_t left = matcher_.bytes_to_end();
   if (left >= leaving_->below) return true;
@@ -135,14 +136,15 @@ bool Constraint::goes_on() {
   return true;
 }
 
-// Whether the loop that is being left could go on from here in the part of the grammar that it is
-// in. Behind an array within another one the same rounds may be items of the outer one: they stay
-// nearer to the end than those of the loop, and do not lead away from it round by round.
+// Whether the repetition that is being left could go on from here in the part of the grammar that
+// it is in. Behind an array within another one the same rounds may be items of the outer one: they
+// stay nearer to the end than those of the repetition, and do not lead away from it round by round.
 bool Constraint::could_repeat() const {
   grammar::Matcher matcher = matcher_;
   std::size_t before = kNowhere;
   std::size_t floor = kNowhere;
-  for (std::size_t read = 0; read < LoopDetector::kLeastTokens; read += leaving_->round.size()) {
+  for (std::size_t read = 0; read < RepetitionDetector::kLeastTokens;
+       read += leaving_->round.size()) {
     before = std::exchange(floor, kNowhere);
     for (const TokenId token : leaving_->round) {
       const auto least = read_again(matcher, token);
@@ -153,35 +155,36 @@ bool Constraint::could_repeat() const {
   return floor >= leaving_->floor || floor > before;
 }
 
-// Whether the loop is so long that the answer would probably be cut within it: very long, or half
-// of what the answer might have had when the loop began.
+// Whether the repetition is so long that the answer would probably be cut within it: very long, or
+// half of what the answer might have had when the repetition began.
 bool Constraint::endangers(std::size_t most) const {
-  const std::size_t tokens = loops_.tokens();
-  return tokens >= most ||
-         (tokens >= kLongLoopTokens && tokens >= kLongLoopRounds * loops_.period());
+  const std::size_t tokens = repetitions_.tokens();
+  return tokens >= most || (tokens >= kLongRepetitionTokens &&
+                            tokens >= kLongRepetitionRounds * repetitions_.period());
 }
 
-// Whether the answer goes on with a loop and has come to the place where it is left.
+// Whether the answer goes on with a repetition and has come to the place where it is left.
 bool Constraint::must_leave(TokenId chosen, std::size_t most) {
-  if (!loops_.goes_on_with(chosen)) {
+  if (!repetitions_.goes_on_with(chosen)) {
     exit_.reset();
     return false;
   }
   if (!endangers(most)) return false;
   if (!exit_) exit_ = find_exit();
   if (!exit_) {
-    loops_.clear();
+    repetitions_.clear();
     return false;
   }
   return matcher_.accepted_count() >= exit_->at;
 }
 
-// Reads the last two rounds of the loop again, byte by byte, because a token may cross the floor:
+// Reads the last two rounds of the repetition again, byte by byte, because a token may cross the
+// floor:
 // `"},` ends an item, while a place before it and one behind it are within an item. nullopt: the
-// loop is not one to be left, since its rounds come nearer to the end, or the answer may end within
-// them.
+// repetition is not one to be left, since its rounds come nearer to the end, or the answer may end
+// within them.
 std::optional<Constraint::Exit> Constraint::find_exit() const {
-  const Tokens round = loops_.round();
+  const Tokens round = repetitions_.round();
   grammar::Matcher matcher = matcher_;
   matcher.rollback(2 * round.size());
   std::vector<std::size_t> before(round.size());  // each token of the round
@@ -301,8 +304,8 @@ void Constraint::expect(std::vector<TokenId>& draft) {
 
 // The masks that were made ahead are valid as long as the draft comes true.
 void Constraint::go_past(TokenId token) {
-  if (closes_loops_) loops_.add(token);
-  // The way out of a loop stays one as long as its own tokens come.
+  if (closes_repetitions_) repetitions_.add(token);
+  // The way out of a repetition stays one as long as its own tokens come.
   if (!way_out_.empty() && way_out_.front() == token) {
     way_out_.erase(way_out_.begin());
   } else {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "tenon/engine/llama/loop_detector.h"
+#include "tenon/engine/llama/repetition_detector.h"
 #include "tenon/grammar/machine/matcher.h"
 #include "tenon/vocab/tokenizer.h"
 
@@ -31,18 +31,19 @@ using vocab::TokenId;
 /// first token of the way found before comes instead of the chosen one. If there never was a way
 /// that is short enough, it gives up, and the answer will be cut.
 ///
-/// With `closes_loops` it closes what repeats itself (LoopDetector): the string, array or other
-/// part of the grammar in which the tokens stay, round after round, without coming nearer to an end
-/// of the answer. It does so once the loop endangers the answer: it has 1,000 tokens and 30 rounds,
-/// or as many tokens as the answer may have yet. Where a round is nearest to that end, the shortest
-/// way out of the part comes instead of the next round, and then the model chooses again. Three
-/// loops of an answer are closed; with `ends_whole` a fourth one ends all of it. An answer that may
-/// end within the loop is left alone: ending it is the model's choice.
+/// With `closes_repetitions` it closes what repeats itself (RepetitionDetector): the string, array
+/// or other part of the grammar in which the tokens stay, round after round, without coming nearer
+/// to an end of the answer. It does so once the repetition endangers the answer: it has 1,000
+/// tokens and 30 rounds, or as many tokens as the answer may have yet. Where a round is nearest to
+/// that end, the shortest way out of the part comes instead of the next round, and then the model
+/// chooses again. Three repetitions of an answer are closed; with `ends_whole` a fourth one ends
+/// all of it. An answer that may end within the repetition is left alone: ending it is the model's
+/// choice.
 class Constraint {
  public:
   struct Options {
     bool ends_whole = false;
-    bool closes_loops = false;
+    bool closes_repetitions = false;
   };
 
   /// `tokenizer` outlives this.
@@ -56,8 +57,8 @@ class Constraint {
   /// Whether the answer is whole because it was steered to its end; ask when all tokens are spent.
   [[nodiscard]] bool is_closed();
 
-  /// How many loops have been closed.
-  [[nodiscard]] std::uint32_t closed_loops() const { return closed_loops_; }
+  /// How many repetitions have been closed.
+  [[nodiscard]] std::uint32_t closed_repetitions() const { return closed_repetitions_; }
 
   /// The answer goes on with a token that mask() allowed.
   void accept(TokenId token);
@@ -88,7 +89,7 @@ class Constraint {
  private:
   using Tokens = std::vector<TokenId>;
 
-  // How a loop is left.
+  // How a repetition is left.
   struct Exit {
     std::size_t floor = 0;  // bytes to the end where a round is nearest to it; it leads below them
     std::size_t at = 0;     // after so many tokens of the answer
@@ -99,7 +100,7 @@ class Constraint {
   void let_go(std::string_view why);
   void find_forced(Tokens& tokens, std::size_t most);
   void fit_forced(Tokens& tokens, std::size_t most);
-  [[nodiscard]] TokenId out_of_loop(TokenId chosen, std::size_t most);
+  [[nodiscard]] TokenId out_of_repetition(TokenId chosen, std::size_t most);
   [[nodiscard]] bool endangers(std::size_t most) const;
   [[nodiscard]] bool must_leave(TokenId chosen, std::size_t most);
   [[nodiscard]] bool goes_on();
@@ -127,17 +128,17 @@ class Constraint {
     std::size_t bytes = 0;  // Matcher::bytes_to_end() there
     std::size_t most = 0;   // tokens that were left
   } found_;
-  bool closes_loops_;  // becomes false when no further loop is to be closed
-  LoopDetector loops_;
-  std::optional<Exit> exit_;  // of the loop that loops_ has found
+  bool closes_repetitions_;  // becomes false when no further repetition is to be closed
+  RepetitionDetector repetitions_;
+  std::optional<Exit> exit_;  // of the repetition that repetitions_ has found
   struct Leaving {
-    std::size_t floor = 0;  // that of the loop
+    std::size_t floor = 0;  // that of the repetition
     std::size_t below = 0;  // the bytes to the end must become fewer than these
     Tokens round;
   };
-  std::optional<Leaving> leaving_;  // the loop that is being left
+  std::optional<Leaving> leaving_;  // the repetition that is being left
   Tokens way_out_;                  // what comes next on the way out of it
-  std::uint32_t closed_loops_ = 0;
+  std::uint32_t closed_repetitions_ = 0;
   bool is_steered_ = false;  // the end takes all tokens that are left, or replaced a choice
   bool is_free_ = false;
   std::chrono::nanoseconds mask_time_{0};

@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 
 #include "tenon/engine/grammar_for_test.h"
-#include "tenon/engine/llama/loop_detector.h"
+#include "tenon/engine/llama/repetition_detector.h"
 #include "tenon/grammar/machine/token_set.h"
 #include "tenon/vocab/byte_tokenizer.h"
 #include "tenon/vocab/tokenizer_file.h"
@@ -37,10 +37,11 @@ std::shared_ptr<grammar::Grammar> values_of(std::string schema) {
   return grammar_of_lark("start: %json " + schema);
 }
 
-/// Writes `begin`, then `loop` again and again; after one of the texts of `then`, what follows it.
-struct LoopingModel {
+/// Writes `begin`, then `repetition` again and again; after one of the texts of `then`, what
+/// follows it.
+struct RepeatingModel {
   std::string begin;
-  std::string loop;
+  std::string repetition;
   std::vector<std::pair<std::string, char>> then;
 
   [[nodiscard]] char after(std::string_view text) const {
@@ -48,7 +49,7 @@ struct LoopingModel {
       if (text.ends_with(end)) return next;
     }
     if (text.size() < begin.size()) return begin[text.size()];
-    return loop[(text.size() - begin.size()) % loop.size()];
+    return repetition[(text.size() - begin.size()) % repetition.size()];
   }
 };
 
@@ -59,8 +60,8 @@ struct Answer {
 };
 
 /// The answer of a model that takes what it wants or else the least byte of the mask.
-Answer answer_of(const std::shared_ptr<grammar::Grammar>& grammar, const LoopingModel& model,
-                 std::size_t most, Constraint::Options options = {.closes_loops = true}) {
+Answer answer_of(const std::shared_ptr<grammar::Grammar>& grammar, const RepeatingModel& model,
+                 std::size_t most, Constraint::Options options = {.closes_repetitions = true}) {
   Constraint constraint(grammar, bytes(), options);
   Answer answer;
   std::vector<TokenId> forced;
@@ -85,7 +86,7 @@ Answer answer_of(const std::shared_ptr<grammar::Grammar>& grammar, const Looping
     constraint.accept(*next);
   }
   EXPECT_FALSE(constraint.is_free());
-  answer.closed = constraint.closed_loops();
+  answer.closed = constraint.closed_repetitions();
   return answer;
 }
 
@@ -106,7 +107,7 @@ TEST(Constraint, ClosesWhatRepeatsItself) {
   struct Row {
     const char* name;
     std::shared_ptr<grammar::Grammar> grammar;
-    LoopingModel model;
+    RepeatingModel model;
     std::string text;
     std::uint32_t closed = 1;
     bool ends_whole = false;
@@ -160,14 +161,14 @@ TEST(Constraint, ClosesWhatRepeatsItself) {
        grammar_of_lark("start: /[^<]*/ \"</think>\" /[0-9]+!/"),
        {"", "Wait. ", {{"</think>", '7'}, {"7", '!'}}},
        times(166, "Wait. ") + "Wait</think>7!"},
-      {"AnEndThatTheLoopCouldCover",
+      {"AnEndThatTheRepetitionCouldCover",
        grammar_of_lark("start: /[a-zA-Z ]*END\\?/ \"!\""),
        {"", "so ", {}},
        times(333, "so ") + "sEND?!"},
   };
   for (const Row& row : rows) {
     const Answer answer = answer_of(row.grammar, row.model, 8000,
-                                    {.ends_whole = row.ends_whole, .closes_loops = true});
+                                    {.ends_whole = row.ends_whole, .closes_repetitions = true});
     EXPECT_TRUE(answer.is_complete) << row.name << ": " << answer.text;
     EXPECT_TRUE(holds(row.grammar, answer.text)) << row.name << ": " << answer.text;
     EXPECT_EQ(answer.closed, row.closed) << row.name << ": " << answer.text;
@@ -182,8 +183,8 @@ TEST(Constraint, ClosesWhatRepeatsItself) {
 }
 
 // The members that the schema demands are the model's own or none.
-TEST(Constraint, TheFourthLoopIsLeftAlone) {
-  const LoopingModel model{"[\"", "a", {{"a\"", ','}}};
+TEST(Constraint, TheFourthRepetitionIsLeftAlone) {
+  const RepeatingModel model{"[\"", "a", {{"a\"", ','}}};
   const Answer answer = answer_of(values_of(kTexts), model, 8000);
   EXPECT_FALSE(answer.is_complete);
   EXPECT_EQ(answer.closed, 3U);
@@ -192,13 +193,13 @@ TEST(Constraint, TheFourthLoopIsLeftAlone) {
   EXPECT_EQ(answer.text, text + "\"" + times(8000 - text.size() - 1, "a"));
 }
 
-// Many tokens and rounds, or half of the tokens that were left when the loop began.
+// Many tokens and rounds, or half of the tokens that were left when the repetition began.
 TEST(Constraint, ClosesOnlyWhatEndangersTheAnswer) {
   struct Row {
     const char* name;
     std::size_t period;
     std::size_t most;    // tokens of the answer
-    std::size_t tokens;  // of the loop, when it is closed; 0: it is not
+    std::size_t tokens;  // of the repetition, when it is closed; 0: it is not
   };
   const Row rows[] = {
       {"ManyTokens", 1, 8002, 1000},
@@ -224,11 +225,11 @@ TEST(Constraint, ClosesOnlyWhatEndangersTheAnswer) {
   }
 }
 
-TEST(Constraint, LeavesAloneWhatIsNoLoopOrMayEnd) {
+TEST(Constraint, LeavesAloneWhatIsNoRepetitionOrMayEnd) {
   struct Row {
     const char* name;
     std::shared_ptr<grammar::Grammar> grammar;
-    LoopingModel model;
+    RepeatingModel model;
     bool is_complete;
   };
   std::string numbers;
@@ -270,8 +271,8 @@ TEST(Constraint, LeavesAloneWhatIsNoLoopOrMayEnd) {
   }
 }
 
-// A token of a real vocabulary may end an item and go on behind it: the loop is left before it, so
-// the last item is as whole as the others.
+// A token of a real vocabulary may end an item and go on behind it: the repetition is left before
+// it, so the last item is as whole as the others.
 TEST(Constraint, NoItemIsInvented) {
   const auto tokenizer = *vocab::load_tokenizer(std::filesystem::path(TENON_SOURCE_DIR) / "models" /
                                                 "tenon-tiny.gguf");
@@ -286,32 +287,32 @@ TEST(Constraint, NoItemIsInvented) {
     std::string text = "[";
     while (text.size() < 4000) text += item + std::string(between);
     ASSERT_TRUE(tokenizer->encode(text, vocab::Controls::off, /*at_start=*/false, wanted));
-    Constraint constraint(grammar, *tokenizer, {.closes_loops = true});
+    Constraint constraint(grammar, *tokenizer, {.closes_repetitions = true});
     std::string answer;
     for (std::size_t i = 0; i < wanted.size() && !constraint.is_complete(); ++i) {
       const std::optional<TokenId> next = constraint.next(wanted[i], wanted.size() - i);
       ASSERT_TRUE(next);
       answer += tokenizer->bytes(*next);
       constraint.accept(*next);
-      if (constraint.closed_loops() > 0 && answer.ends_with(']')) break;
+      if (constraint.closed_repetitions() > 0 && answer.ends_with(']')) break;
     }
-    EXPECT_EQ(constraint.closed_loops(), 1U);
+    EXPECT_EQ(constraint.closed_repetitions(), 1U);
     EXPECT_TRUE(answer.ends_with(item + "]")) << answer;
     EXPECT_LT(answer.size(), 3000U);
     EXPECT_TRUE(holds(grammar, answer)) << answer;
   }
 }
 
-// Loops of every length, beside answers that come to their end in time and others.
-TEST(Constraint, EveryLoopUpToTheLongestEnds) {
+// Repetitions of every length, beside answers that come to their end in time and others.
+TEST(Constraint, EveryRepetitionUpToTheLongestEnds) {
   const auto texts = values_of(kTexts);
   const std::string_view letters =
       "it was the best of times, it was the worst of times; it was wise";
-  ASSERT_EQ(letters.size(), LoopDetector::kLongestPeriod);
+  ASSERT_EQ(letters.size(), RepetitionDetector::kLongestPeriod);
   for (std::size_t period = 1; period <= letters.size(); ++period) {
     for (const bool ends_whole : {false, true}) {
       const Answer answer = answer_of(texts, {"[\"", std::string(letters.substr(0, period)), {}},
-                                      4000, {.ends_whole = ends_whole, .closes_loops = true});
+                                      4000, {.ends_whole = ends_whole, .closes_repetitions = true});
       EXPECT_EQ(answer.is_complete, ends_whole) << period;
       EXPECT_EQ(holds(texts, answer.text), ends_whole) << answer.text;
       EXPECT_GE(answer.closed, 3U) << period;

@@ -75,7 +75,7 @@ Scheduler::Task::Task(GenerateRequest asked, std::shared_ptr<EventSink> to,
                      : std::make_unique<Constraint>(
                            std::move(asked.grammar), tokenizer,
                            Constraint::Options{.ends_whole = asked.ends_whole,
-                                               .closes_loops = asked.closes_loops})),
+                                               .closes_repetitions = asked.closes_loops})),
       wants_logprobs(asked.logprobs),
       ends_with_token(asked.ends_with_token),
       tells_legal(asked.is_watched),
@@ -834,7 +834,7 @@ void Scheduler::end(Task& task, FinishReason reason, Error error) {
   RunEnd ended{.reason = reason, .error = std::move(error)};
   if (task.constraint) {
     add(counters_.mask_nanoseconds, static_cast<std::size_t>(task.constraint->mask_time().count()));
-    ended.closed_loops = task.constraint->closed_loops();
+    ended.closed_loops = task.constraint->closed_repetitions();
     add(counters_.closed_loops, ended.closed_loops);
   }
   ended.is_constrained = task.constraint != nullptr && !task.constraint->is_free();

@@ -1487,7 +1487,7 @@ TEXT: /[a-z]/)",
 }
 
 // With guesses and without, and with log probabilities, for which no token is forced.
-TEST(Scheduler, ALoopIsClosedAndTold) {
+TEST(Scheduler, ARepetitionIsClosedAndTold) {
   const auto rules = grammar::read_rules(R"(start: "<" /[^>]*/ ">!")", grammar::Syntax::lark);
   ASSERT_TRUE(rules) << rules.error().message;
   for (const bool closes : {false, true}) {

@@ -1,4 +1,4 @@
-#include "tenon/engine/llama/loop_detector.h"
+#include "tenon/engine/llama/repetition_detector.h"
 
 #include <cstddef>
 #include <random>
@@ -15,33 +15,34 @@ using vocab::TokenId;
 
 /// The header's words: the shortest period of the longest end of `text` that has it.
 std::size_t naive_period(const std::vector<TokenId>& text) {
-  for (std::size_t period = 1; period <= LoopDetector::kLongestPeriod; ++period) {
+  for (std::size_t period = 1; period <= RepetitionDetector::kLongestPeriod; ++period) {
     std::size_t begin = text.size();
     while (begin > 0 &&
            (begin + period > text.size() || text[begin - 1] == text[begin - 1 + period])) {
       --begin;
     }
     const std::size_t tokens = text.size() - begin;
-    if (tokens >= LoopDetector::kLeastTokens && tokens >= LoopDetector::kLeastRepeats * period) {
+    if (tokens >= RepetitionDetector::kLeastTokens &&
+        tokens >= RepetitionDetector::kLeastRepeats * period) {
       return period;
     }
   }
   return 0;
 }
 
-// Stretches of random tokens and of loops, of all periods around the longest one, over few tokens
-// (so that short periods hold by chance within long ones) and many, cut off anywhere.
-TEST(LoopDetector, FindsWhatALookAtTheWholeTextFinds) {
+// Stretches of random tokens and of repetitions, of all periods around the longest one, over few
+// tokens (so that short periods hold by chance within long ones) and many, cut off anywhere.
+TEST(RepetitionDetector, FindsWhatALookAtTheWholeTextFinds) {
   std::mt19937 random(41 + proof_seed());
   const auto below = [&](std::size_t n) { return static_cast<std::size_t>(random()) % n; };
   const std::size_t texts = is_long_test() ? 2000 : 200;
-  std::size_t loops = 0;
+  std::size_t repetitions = 0;
   for (std::size_t i = 0; i < texts; ++i) {
     const std::size_t kinds = i % 2 == 0 ? 2 : 1000;
     std::vector<TokenId> text;
-    LoopDetector detector;
+    RepetitionDetector detector;
     for (std::size_t stretch = 0; stretch < 3; ++stretch) {
-      std::vector<TokenId> round(1 + below(LoopDetector::kLongestPeriod + 4));
+      std::vector<TokenId> round(1 + below(RepetitionDetector::kLongestPeriod + 4));
       for (TokenId& token : round) token = static_cast<TokenId>(below(kinds));
       const std::size_t size = below(500);
       for (std::size_t n = 0; n < size; ++n) {
@@ -52,18 +53,18 @@ TEST(LoopDetector, FindsWhatALookAtTheWholeTextFinds) {
         ASSERT_EQ(detector.period(), period) << "text " << i << ", token " << text.size();
         const TokenId next = static_cast<TokenId>(below(kinds));
         ASSERT_EQ(detector.goes_on_with(next), period > 0 && text[text.size() - period] == next);
-        if (period > 0) ++loops;
+        if (period > 0) ++repetitions;
       }
     }
   }
-  EXPECT_GT(loops, texts);
+  EXPECT_GT(repetitions, texts);
 }
 
-TEST(LoopDetector, NeedsSoManyTokensAndRounds) {
+TEST(RepetitionDetector, NeedsSoManyTokensAndRounds) {
   struct Row {
     const char* name;
     std::size_t period;
-    std::size_t tokens;  // the first number of tokens that is a loop; 0: none is
+    std::size_t tokens;  // the first number of tokens that is a repetition; 0: none is
   };
   const Row rows[] = {{"OneToken", 1, 200},
                       {"SomeTokens", 7, 200},
@@ -71,7 +72,7 @@ TEST(LoopDetector, NeedsSoManyTokensAndRounds) {
                       {"Longest", 64, 384},
                       {"TooLong", 65, 0}};
   for (const Row& row : rows) {
-    LoopDetector detector;
+    RepetitionDetector detector;
     std::size_t found = 0;
     for (std::size_t n = 0; n < 1000 && found == 0; ++n) {
       detector.add(static_cast<TokenId>(n % row.period));

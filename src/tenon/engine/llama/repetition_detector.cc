@@ -1,4 +1,4 @@
-#include "tenon/engine/llama/loop_detector.h"
+#include "tenon/engine/llama/repetition_detector.h"
 
 #include <algorithm>
 
@@ -6,7 +6,7 @@ namespace tenon::engine {
 
 // The repeats of a period are the tokens that were equal to the one a period before, and the first
 // round, which they repeat.
-void LoopDetector::add(vocab::TokenId token) {
+void RepetitionDetector::add(vocab::TokenId token) {
   period_ = 0;
   const std::size_t longest = std::min(kLongestPeriod, count_);
   for (std::size_t period = longest; period > 0; --period) {
@@ -18,7 +18,7 @@ void LoopDetector::add(vocab::TokenId token) {
   ++count_;
 }
 
-std::vector<vocab::TokenId> LoopDetector::round() const {
+std::vector<vocab::TokenId> RepetitionDetector::round() const {
   std::vector<vocab::TokenId> round;
   for (std::size_t back = period_; back > 0; --back) round.push_back(before(back));
   return round;

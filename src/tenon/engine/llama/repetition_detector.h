@@ -16,27 +16,28 @@ namespace tenon::engine {
 /// A token costs a comparison for each period (0.2 us), and nothing is allocated: 64 counters say
 /// how long each period has held, so no earlier token is looked at again.
 ///
-///     LoopDetector loops;
-///     loops.add(token);                       // each token of the answer
-///     if (loops.goes_on_with(next)) { ... }   // `next` would be one more of the loop
-class LoopDetector {
+///     RepetitionDetector repetitions;
+///     repetitions.add(token);                       // each token of the answer
+///     if (repetitions.goes_on_with(next)) { ... }   // `next` would be one more of the repetition
+class RepetitionDetector {
  public:
   static constexpr std::size_t kLongestPeriod = 64;
   static constexpr std::size_t kLeastRepeats = 6;
   static constexpr std::size_t kLeastTokens = 200;
 
   void add(vocab::TokenId token);
-  /// The number of tokens that are repeated, the shortest if there are several; 0: no loop.
+  /// The number of tokens that are repeated, the shortest if there are several; 0: no repetition.
   [[nodiscard]] std::size_t period() const { return period_; }
-  /// How many tokens at the end of the text the loop takes, with its first round; 0: no loop.
+  /// How many tokens at the end of the text the repetition takes, with its first round; 0: no
+  /// repetition.
   [[nodiscard]] std::size_t tokens() const { return period_ > 0 ? held_[period_] + period_ : 0; }
-  /// Whether there is a loop, and it goes on with `token`.
+  /// Whether there is a repetition, and it goes on with `token`.
   [[nodiscard]] bool goes_on_with(vocab::TokenId token) const {
     return period_ > 0 && before(period_) == token;
   }
   /// Forgets the text.
   void clear() { *this = {}; }
-  /// The tokens that come next if the loop goes on: period() of them.
+  /// The tokens that come next if the repetition goes on: period() of them.
   [[nodiscard]] std::vector<vocab::TokenId> round() const;
 
  private:
