@@ -9,12 +9,20 @@
 
 // Threads that take tasks from one queue. A task that throws is logged and ends alone. at_once_
 // tasks are under way at a time; one that waits does not count, and when it goes on there may be
-// more for a while. A thread is started when a task may begin and no thread is idle, and stays.
-// stop() drops what waits and joins the threads; later tasks are dropped, too.
+// more for a while. Further threads are started when a task may begin and no thread is idle, and
+// stay. stop() drops what waits and joins the threads; later tasks are dropped, too.
 
 namespace tenon::api {
 
-Workers::Workers(unsigned at_once) : at_once_(at_once) {}
+Workers::Workers(unsigned at_once) : at_once_(at_once) {
+  const std::lock_guard lock(mutex_);
+  try {
+    while (threads_.size() < at_once_) start_one();
+  } catch (...) {
+    is_stopped_ = true;  // those that were started end, and are joined by the members' destructors
+    throw;
+  }
+}
 
 Workers::~Workers() {
   stop();
@@ -24,12 +32,7 @@ void Workers::post(std::function<void()> task) {
   const std::lock_guard lock(mutex_);
   if (is_stopped_) return;
   waiting_.push_back(std::move(task));
-  try {
-    let_in();
-  } catch (...) {
-    waiting_.pop_back();  // without any thread it would wait for ever
-    throw;
-  }
+  let_in();
 }
 
 std::size_t Workers::waiting() const {
@@ -58,16 +61,18 @@ void Workers::let_in() {
   if (idle_ > 0) return wake_.notify_one();
   if (threads_.size() >= at_once_ + kMostThatWait) return;
   try {
-    threads_.emplace_back([this] { run(); });
-    ++idle_;
+    start_one();
   } catch (const std::exception& thrown) {
     // A thread that is there takes the task when it is idle.
     log::warn(std::string("no thread for a task: ") + thrown.what());
-    if (threads_.empty()) throw;
   }
 }
 
-// The thread that waits is there, so let_in() does not throw.
+void Workers::start_one() {
+  threads_.emplace_back([this] { run(); });
+  ++idle_;
+}
+
 void Workers::begins_to_wait() {
   const std::lock_guard lock(mutex_);
   --going_;

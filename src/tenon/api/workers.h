@@ -41,6 +41,7 @@ class Workers final : private patience::Host {
  private:
   void run();
   void let_in();
+  void start_one();
   void begins_to_wait() override;
   void has_waited() override;
 
