@@ -1,6 +1,7 @@
 #include "tenon/api/workers.h"
 
 #include <exception>
+#include <iterator>
 #include <string>
 #include <utility>
 
@@ -10,7 +11,8 @@
 // Threads that take tasks from one queue. A task that throws is logged and ends alone. at_once_
 // tasks are under way at a time; one that waits does not count, and when it goes on there may be
 // more for a while. Further threads are started when a task may begin and no thread is idle, and
-// stay. stop() drops what waits and joins the threads; later tasks are dropped, too.
+// end when there is nothing to do for a while. stop() drops what waits and joins the threads; later
+// tasks are dropped, too.
 
 namespace tenon::api {
 
@@ -42,12 +44,13 @@ std::size_t Workers::waiting() const {
 
 void Workers::stop() {
   std::deque<std::function<void()>> dropped;  // destroyed after the lock, since tasks own much
-  std::vector<std::jthread> ending;
+  Threads ending;
   {
     const std::lock_guard lock(mutex_);
     is_stopped_ = true;
     dropped.swap(waiting_);
-    ending.swap(threads_);
+    ending.splice(ending.end(), threads_);
+    ending.splice(ending.end(), ended_);
   }
   wake_.notify_all();
   ending.clear();
@@ -69,7 +72,15 @@ void Workers::let_in() {
 }
 
 void Workers::start_one() {
-  threads_.emplace_back([this] { run(); });
+  ended_.clear();  // these have given the lock back for good
+  threads_.emplace_back();
+  const auto self = std::prev(threads_.end());
+  try {
+    *self = std::jthread([this, self] { run(self); });
+  } catch (...) {
+    threads_.pop_back();
+    throw;
+  }
   ++idle_;
 }
 
@@ -84,16 +95,23 @@ void Workers::has_waited() {
   ++going_;
 }
 
-void Workers::run() {
+void Workers::run(Threads::iterator self) {
   // A stack for the crash handler, since one that has overflowed cannot be used to report it.
   const crash::ThreadStack stack;
   const patience::Hosted hosted(*this);
   std::unique_lock lock(mutex_);
   // It has been counted as idle since it was started.
   while (true) {
-    wake_.wait(lock, [this] { return is_stopped_ || (!waiting_.empty() && going_ < at_once_); });
+    const auto may_begin = [this] {
+      return is_stopped_ || (!waiting_.empty() && going_ < at_once_);
+    };
+    const bool is_one_more = threads_.size() > at_once_;
+    if (!is_one_more) wake_.wait(lock, may_begin);
+    const bool is_woken = !is_one_more || wake_.wait_for(lock, kIdle, may_begin);
+    if (!is_woken && threads_.size() <= at_once_) continue;
     --idle_;
     if (is_stopped_) return;
+    if (!is_woken) return ended_.splice(ended_.end(), threads_, self);
     std::function<void()> task = std::move(waiting_.front());
     waiting_.pop_front();
     ++going_;

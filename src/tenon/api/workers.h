@@ -1,12 +1,13 @@
 #pragma once
 
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <deque>
 #include <functional>
+#include <list>
 #include <mutex>
 #include <thread>
-#include <vector>
 
 #include "tenon/base/patience.h"
 
@@ -23,6 +24,8 @@ class Workers final : private patience::Host {
  public:
   /// Tasks that may wait at a time, each of which keeps a thread.
   static constexpr unsigned kMostThatWait = 128;
+  /// After which threads that are more than `at_once` end if they have nothing to do.
+  static constexpr std::chrono::milliseconds kIdle{500};
 
   /// So many tasks at a time, besides those that wait. When many have waited at once, more go on
   /// for a while.
@@ -39,7 +42,9 @@ class Workers final : private patience::Host {
   void stop();
 
  private:
-  void run();
+  using Threads = std::list<std::jthread>;
+
+  void run(Threads::iterator self);
   void let_in();
   void start_one();
   void begins_to_wait() override;
@@ -52,7 +57,8 @@ class Workers final : private patience::Host {
   bool is_stopped_ = false;
   unsigned going_ = 0;  // tasks under way that do not wait
   unsigned idle_ = 0;   // threads without a task, or that begin
-  std::vector<std::jthread> threads_;
+  Threads threads_;
+  Threads ended_;  // those that have left threads_, and are joined when the next one is started
 };
 
 }  // namespace tenon::api

@@ -2,7 +2,10 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <filesystem>
 #include <future>
+#include <iterator>
 #include <memory>
 #include <stdexcept>
 #include <thread>
@@ -91,6 +94,38 @@ TEST(Workers, KeepTheirNumberAgainAfterTasksWaited) {
   }
   done.get_future().wait();
   EXPECT_EQ(most, 1);
+}
+
+int threads_of_this_process() {
+  const std::filesystem::directory_iterator tasks("/proc/self/task");
+  return static_cast<int>(std::distance(tasks, {}));
+}
+
+TEST(Workers, EndTheThreadsThatTheyNeedNoMore) {
+  Workers workers(1);
+  const int before = threads_of_this_process();
+  for (int round = 0; round < 2; ++round) {
+    std::promise<void> all;
+    const std::shared_future<void> go_on = all.get_future();
+    std::atomic<int> waiting = 0;
+    std::atomic<int> left = 8;
+    for (int i = 0; i < 8; ++i) {
+      workers.post([&, go_on] {
+        {
+          const patience::Waiting waits;
+          ++waiting;
+          go_on.wait();
+        }
+        --left;
+      });
+    }
+    while (waiting < 8) std::this_thread::yield();
+    EXPECT_GE(threads_of_this_process(), before + 7);
+    all.set_value();
+    while (left > 0 || threads_of_this_process() > before) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  }
 }
 
 TEST(Workers, GoOnAfterATaskThatThrows) {
