@@ -298,12 +298,13 @@ std::optional<Balancer::Ticket> Balancer::choose(std::span<const std::uint64_t> 
   return Ticket{chosen, choices_};
 }
 
-// A first token came after `took`, or had not come when the client left.
+// A first token came after `took`, or had not come when the client left. A slow server stays slow
+// where there is nothing to compare with.
 void Balancer::tell_pace(Server& server, const Waiting& run, Clock::duration took) {
   if (!run.had_place) return;
   const Clock::duration pace = pace_of(took, run.shares);
   const auto others = pace_of_others(server, run.kind);
-  if (server.is_slow && !(others && is_much_slower(pace, *others))) set_slow(server, false, "");
+  if (server.is_slow && others && !is_much_slower(pace, *others)) set_slow(server, false, "");
   server.paces[static_cast<std::size_t>(run.kind)].tell(pace);
 }
 

@@ -398,6 +398,27 @@ TEST(Balancer, RunsThatWereCancelledTellOfAServerThatHangs) {
   EXPECT_LE(hung, 6u);
 }
 
+// A run of a kind that no other server has had says nothing of a server that hangs.
+TEST(Balancer, ASlowServerStaysSlowWhereNothingCompares) {
+  Balancer balancer = balancer_of(2);
+  for (std::size_t i = 0; i < 2; ++i) balancer.joined(i, 16);
+  const auto only = [&](std::size_t server, const std::vector<std::uint64_t>& prompt, Now now) {
+    return balancer.choose(prompt, ~(Balancer::Servers(1) << server), now)
+        .value_or(Balancer::Ticket{});
+  };
+  const auto known = prompt_of("known", 4);
+  for (int i = 0; i < 3; ++i) balancer.began(only(0, {}, {}), 50ms, {});
+  std::vector<Balancer::Ticket> hung;
+  for (int i = 0; i < 3; ++i) hung.push_back(only(1, {}, {}));
+  only(1, known, {});
+  const auto warm = only(1, known, {});
+  EXPECT_EQ(balancer.choose({}, {}, Now{} + 3s).value_or(Balancer::Ticket{1}).server, 0u);
+  balancer.began(warm, 4s, Now{} + 4s);
+  // Nothing is under way there any more, but it gets no run before its trial is due.
+  for (const auto& run : hung) balancer.ended(run, End::busy, "", Now{} + 4s);
+  EXPECT_EQ(balancer.choose({}, {}, Now{} + 4s).value_or(Balancer::Ticket{1}).server, 0u);
+}
+
 TEST(Balancer, RemembersSoManyBeginningsAndNoMore) {
   Balancer::Options options = kBalancerOptions;
   options.max_prefixes = 4;
