@@ -11,9 +11,11 @@ import sys
 import tempfile
 
 import pytest
+from faulty_server import serving_faults
 from native import Installed
 from played import serving_played
 from serving import ROOT, TENON, serving
+from verify_player import serving_player
 
 # Without a limit a small model may ramble until its context is full where a request names no max_tokens. No limit cuts a call, so
 # that what tests say of calls holds for whatever a model writes.
@@ -40,6 +42,20 @@ def server(tmp_path_factory):
 def played(tmp_path_factory):
     """One whose model is played: for what a model has to choose by itself."""
     with serving_played(tmp_path_factory.mktemp("played")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def player(tmp_path_factory):
+    """One whose engine a request scripts, for `tenon verify --played`."""
+    with serving_player(tmp_path_factory.mktemp("player")) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def faulty(player):
+    """One that relays `player`, with faults that are switched on."""
+    with serving_faults(player.port) as running:
         yield running
 
 

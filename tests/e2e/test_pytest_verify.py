@@ -10,25 +10,11 @@ import tomllib
 import xml.etree.ElementTree
 
 import pytest
-from faulty_server import serving_faults
 from serving import ROOT, TENON, free_port
 from test_verify import error_of, serving_answers, text_answer
-from verify_player import serving_player
 
 PLUGIN = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["entry-points"]["pytest11"]["tenon-verify"]
 PAGE = ROOT / "docs/verify.md"
-
-
-@pytest.fixture(scope="module")
-def player(tmp_path_factory):
-    with serving_player(tmp_path_factory.mktemp("player")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def faulty(player):
-    with serving_faults(player.port) as server:
-        yield server
 
 
 @pytest.fixture

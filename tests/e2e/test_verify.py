@@ -7,9 +7,8 @@ import threading
 import time
 
 import pytest
-from faulty_server import FAULTS, serving_faults
+from faulty_server import FAULTS
 from serving import TENON, free_port
-from verify_player import serving_player
 
 DIALECTS = ("chat", "responses", "messages")
 
@@ -25,18 +24,6 @@ def report_of(done):
 
 def with_verdict(report, verdict):
     return {f"{result['group']}/{result['check']}": result["why"] for result in report["results"] if result["verdict"] == verdict}
-
-
-@pytest.fixture(scope="module")
-def player(tmp_path_factory):
-    with serving_player(tmp_path_factory.mktemp("player")) as server:
-        yield server
-
-
-@pytest.fixture(scope="module")
-def faulty(player):
-    with serving_faults(player.port) as server:
-        yield server
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
