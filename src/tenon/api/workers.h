@@ -27,8 +27,8 @@ class Workers final : private patience::Host {
   /// After which threads that are more than `at_once` end if they have nothing to do.
   static constexpr std::chrono::milliseconds kIdle{500};
 
-  /// So many tasks at a time, besides those that wait. When many have waited at once, more go on
-  /// for a while.
+  /// At most `at_once` tasks are under way, not counting those that wait. Tasks whose wait has
+  /// ended go on at once, so there may be more until they are done.
   explicit Workers(unsigned at_once);
   ~Workers() override;
   Workers(const Workers&) = delete;

@@ -39,7 +39,7 @@ class Scope {
 };
 
 /// The owner of threads, which is told while one of them waits for others, so that it can let
-/// another thread go on meanwhile. Both are called on that thread.
+/// another thread go on meanwhile. It is told on the thread that waits.
 class Host {
  public:
   virtual ~Host() = default;
